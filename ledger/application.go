@@ -140,7 +140,8 @@ type Limits struct {
 	// are exceeded, events and timers that would send more to that group are held. At twice the bounds, an application
 	// that sends more fails.
 	OutboxItems, OutboxBytes int
-	// PieceBytes is the size at which a piece of an actor that moves ends: 64 KiB by default.
+	// PieceBytes is the size at which a piece of an actor that moves ends: 16 KiB by default. Other inputs of both
+	// groups wait behind a piece.
 	PieceBytes int
 }
 
@@ -158,7 +159,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.QueueBytes, 64<<20)
 	set(&l.OutboxItems, 1<<16)
 	set(&l.OutboxBytes, 64<<20)
-	set(&l.PieceBytes, 64<<10)
+	set(&l.PieceBytes, 16<<10)
 	return l
 }
 

@@ -42,6 +42,10 @@ func (s *state) apply(r *Record) error {
 		t := s.table(r.Table)
 		t.drop(r.Cell, func(undo) {})
 		t.revision = s.revision
+	case OpClear:
+		t := s.table(r.Table)
+		t.clear(func(undo) {})
+		t.revision = s.revision
 	case OpCommand:
 		sw := s.sw(r.Switch)
 		if next := sw.queue.Last() + 1; r.Seq != next {

@@ -11,8 +11,11 @@ import (
 type departure struct {
 	actor  Actor
 	to     uint64
-	cells  []tableCell         // that are still to be copied
-	fields []tableField        // before these: of the present cell, or that have changed
+	tables []*table            // that are still to be copied
+	cells  ordered[Key]        // of the present table, likewise
+	cell   tableCell           // the present one
+	fields ordered[Key]        // of it, likewise
+	again  ordered[tableField] // before these: what has changed
 	dirty  map[tableField]bool // what has changed since it was copied
 	rounds int                 // how often dirty was copied
 	begun  bool                // the first piece is sent
@@ -20,22 +23,31 @@ type departure struct {
 }
 
 // next returns the next field to copy.
-func (d *departure) next() (f tableField, ok bool) {
-	for len(d.fields) == 0 && len(d.cells) > 0 {
-		for _, field := range d.cells[0].table.fields(d.cells[0].cell) {
-			d.fields = append(d.fields, tableField{d.cells[0], field})
+func (d *departure) next(c *Core) (f tableField, ok bool) {
+	if f, ok = d.again.next(); ok {
+		return f, true
+	}
+	for {
+		if field, more := d.fields.next(); more {
+			return tableField{d.cell, field}, true
 		}
-		d.cells = d.cells[1:]
+		if cell, more := d.cells.next(); more {
+			d.cell.cell = cell
+			d.fields = inOrder(d.cell.table.anyFields(cell), Key.Compare)
+			continue
+		}
+		if len(d.tables) == 0 {
+			return f, false
+		}
+		d.cell.table, d.tables = d.tables[0], d.tables[1:]
+		d.cells = inOrder(c.cellsIn(d.cell.table, d.actor), Key.Compare)
 	}
-	if len(d.fields) == 0 {
-		return f, false
-	}
-	f, d.fields = d.fields[0], d.fields[1:]
-	return f, true
 }
 
 // copied reports whether nothing is left to copy.
-func (d *departure) copied() bool { return len(d.cells) == 0 && len(d.fields) == 0 }
+func (d *departure) copied() bool {
+	return len(d.tables)+d.cells.len()+d.fields.len()+d.again.len() == 0
+}
 
 // tableField is a field of a cell.
 type tableField struct {
@@ -44,31 +56,31 @@ type tableField struct {
 }
 
 func (f tableField) compare(o tableField) int {
-	if n := f.table.name.compare(o.table.name); n != 0 {
-		return n
-	}
-	if n := f.cell.Compare(o.cell); n != 0 {
+	if n := f.tableCell.compare(o.tableCell); n != 0 {
 		return n
 	}
 	return f.field.Compare(o.field)
 }
 
-// Copying is bounded: the pieces of a move that the other group has not taken, and how often what has changed meanwhile
-// is copied, unless it is little, before the actor departs in any case.
+// Copying is bounded: the pieces of a move that the other group has not taken, since other inputs of both groups wait
+// behind them; and how often what has changed meanwhile is copied, unless it is little, before the actor departs in any
+// case.
 const (
-	maxCopies = 8
+	maxCopies = 2
 	maxRounds = 4
 	maxDirty  = 1 << 16
 )
 
 // little is how many fields are little: so many bytes of a piece have one.
-const little = 1 << 10
+const little = 1 << 8
 
 // leave begins a departure.
 func (c *Core) leave(a Actor, to uint64) {
-	d := &departure{actor: a, to: to, dirty: map[tableField]bool{}}
-	d.cells = c.cellsOf(a)
-	c.leaving = append(c.leaving, d)
+	c.leaving = append(c.leaving, c.departure(a, to))
+}
+
+func (c *Core) departure(a Actor, to uint64) *departure {
+	return &departure{actor: a, to: to, tables: c.tablesOf(a), dirty: map[tableField]bool{}}
 }
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
@@ -89,8 +101,9 @@ func (c *Core) changed(changes []undo) {
 			if (Actor{v.table.name.App, c.shardOf(v.table.name, v.cell)}).mover() == d.actor {
 				d.dirty[tableField{tableCell{v.table, v.cell}, v.field}] = true
 				if len(d.dirty) > maxDirty { // the other group does not take the copy: it begins again
-					*d = departure{actor: d.actor, to: d.to, dirty: map[tableField]bool{}, last: d.last}
-					d.cells = c.cellsOf(d.actor)
+					last := d.last
+					*d = *c.departure(d.actor, d.to)
+					d.last = last
 				}
 			}
 		}
@@ -121,12 +134,13 @@ func (c *Core) copies(d *departure) bool {
 		d.rounds++
 		d.copyAgain()
 	}
-	if d.begun && d.copied() || out.outbox.Len() >= maxCopies || out.sending.peer.full(c.softBound()) {
+	underWay := out.outbox.Last() - out.sending.taken
+	if d.begun && d.copied() || underWay >= maxCopies || out.sending.peer.full(c.softBound()) {
 		return false
 	}
 	w := pieceWriter{piece: piece{actor: d.actor, first: !d.begun}, size: c.limits.PieceBytes}
 	for len(w.ops) < w.size {
-		f, more := d.next()
+		f, more := d.next(c)
 		if !more {
 			break
 		}
@@ -146,8 +160,7 @@ func (c *Core) copies(d *departure) bool {
 
 // copyAgain makes the fields that have changed, or are gone, those to be copied.
 func (d *departure) copyAgain() {
-	d.fields = slices.AppendSeq(d.fields, maps.Keys(d.dirty))
-	slices.SortFunc(d.fields, tableField.compare)
+	d.again = inOrder(slices.Collect(maps.Keys(d.dirty)), tableField.compare)
 	clear(d.dirty)
 }
 
@@ -162,28 +175,27 @@ func (c *Core) depart(d *departure) {
 	a, at := d.actor, Assignment{}
 	at, _ = c.where(a)
 	next := Assignment{d.to, at.Version + 1}
-	pieces, err := c.rest(d, next)
+	parts := c.partsOf(a)
+	pieces, err := c.rest(d, next, parts)
 	if err != nil {
 		c.giveUp(d, err)
 		return
 	}
-	c.departs(a, next, d.link(c), pieces)
+	c.departs(a, next, d.link(c), parts, pieces)
 	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
 }
 
-// departs is the transaction in which an actor departs: its cells, timers and ends of streams are removed, and pieces
-// follow what was sent of it before.
-func (c *Core) departs(a Actor, next Assignment, k Link, pieces [][]byte) {
+// departs is the transaction in which an actor departs: its cells, which are the parts of tables, timers and ends of
+// streams are removed, and pieces follow what was sent of it before.
+func (c *Core) departs(a Actor, next Assignment, k Link, parts []part, pieces [][]byte) {
 	b := c.beginTransaction()
 	staying := c.staying(a)
 	if a.isSwitch() {
 		b.logSkipped(c.state.switches[a.Switch])
 	}
 	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
-	for _, x := range c.cellsOf(a) {
-		n := b.table(x.table)
-		b.buf = x.cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
-		x.table.drop(x.cell, func(u undo) { b.undo = append(b.undo, u) })
+	for _, x := range parts {
+		c.drop(x)
 	}
 	for _, name := range c.timersOf(a) {
 		c.tx = Tx{c: c, app: name.actor.App, at: name.actor.Shard}
@@ -198,11 +210,28 @@ func (c *Core) departs(a Actor, next Assignment, k Link, pieces [][]byte) {
 	c.finish()
 }
 
+// drop removes what an actor has of a table.
+func (c *Core) drop(x part) {
+	b := &c.batch
+	undone := func(u undo) { b.undo = append(b.undo, u) }
+	n := b.table(x.table)
+	if x.whole && len(x.cells) > 1 {
+		b.buf = binary.AppendUvarint(append(b.buf, byte(OpClear)), n)
+		x.table.clear(undone)
+		return
+	}
+	slices.SortFunc(x.cells, Key.Compare)
+	for _, cell := range x.cells {
+		b.buf = cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
+		x.table.drop(cell, undone)
+	}
+}
+
 // dropBytes is the most that the end of a cell or a timer takes in an entry, without names.
 const dropBytes = 48
 
 // rest encodes what the other group does not have of an actor.
-func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
+func (c *Core) rest(d *departure, next Assignment, parts []part) ([][]byte, error) {
 	a := d.actor
 	w := pieceWriter{piece: piece{actor: a, next: next}, size: c.limits.PieceBytes}
 	if a.isSwitch() {
@@ -225,8 +254,13 @@ func (c *Core) rest(d *departure, next Assignment) ([][]byte, error) {
 	w.last = true
 	w.cut()
 	size, largest := 0, 0
-	for _, k := range c.cellsOf(a) {
-		size += dropBytes + len(k.cell.S)
+	for _, x := range parts {
+		if x.whole { // one operation for all of it
+			x.cells = x.cells[:1]
+		}
+		for _, cell := range x.cells {
+			size += dropBytes + len(cell.S)
+		}
 	}
 	for _, name := range c.timersOf(a) {
 		size += dropBytes + len(a.App) + len(a.Key.S) + len(name.name)

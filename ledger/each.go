@@ -28,7 +28,7 @@ func (tx *Tx) Each(t *Table, ofSwitches bool) error {
 		return nil
 	}
 	found := map[Shard]bool{}
-	for cell := range tx.cells(t) {
+	for cell := range t.keys() {
 		found[c.shardOf(t.name, cell)] = true
 	}
 	if c.sharded() {
@@ -106,7 +106,7 @@ func (tx *Tx) Passed() bool { return tx.c.input.passed }
 // Cells yields the keys of a table's cells that the actor has, in order. The body of the loop may change the table.
 func (tx *Tx) Cells(t *Table) iter.Seq[Key] {
 	var list []Key
-	for cell := range tx.cells(t) {
+	for cell := range t.keys() {
 		if tx.c.shardOf(t.name, cell) == tx.at {
 			list = append(list, cell)
 		}
@@ -117,29 +117,10 @@ func (tx *Tx) Cells(t *Table) iter.Seq[Key] {
 
 // Here reports whether a shard has cells of a table.
 func (tx *Tx) Here(t *Table, at Shard) bool {
-	for cell := range tx.cells(t) {
+	for cell := range t.keys() {
 		if tx.c.shardOf(t.name, cell) == at {
 			return true
 		}
 	}
 	return false
-}
-
-// cells yields the keys of all cells of a table, in any order. The body of the loop must not change the table.
-func (tx *Tx) cells(t *Table) iter.Seq[Key] {
-	return func(yield func(Key) bool) {
-		for cell := range t.base.cells.all() {
-			if t.has(cell) && !yield(cell) {
-				return
-			}
-		}
-		if t.over == nil {
-			return
-		}
-		for cell := range t.over.cells.all() {
-			if t.base.cell(cell) == nil && t.has(cell) && !yield(cell) {
-				return
-			}
-		}
-	}
 }

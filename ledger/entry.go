@@ -68,6 +68,8 @@ const (
 	OpPiece  // snapshots only: Actor, Assignment.Group, Bytes (a part of an actor that arrives from a group)
 
 	OpCall // input: Actor, Name, Bytes (a Call that has changed something)
+
+	OpClear // table number (all cells are removed, because their actor departs)
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -239,11 +241,14 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		if r.Op == OpPut {
 			r.Bytes = d.bytes()
 		}
-	case OpDrop:
-		if n := d.uvarint(); n < uint64(len(*tables)) {
-			r.Table, r.Cell = (*tables)[n], d.key()
-		} else {
+	case OpDrop, OpClear:
+		n := d.uvarint()
+		if n >= uint64(len(*tables)) {
 			d.fail(fmt.Errorf("table number %d of %d", n, len(*tables)))
+			return
+		}
+		if r.Table = (*tables)[n]; r.Op == OpDrop {
+			r.Cell = d.key()
 		}
 	case OpCommand:
 		r.Switch, r.Seq, r.Bytes = openflow.DatapathID(d.uint64()), d.uvarint(), d.bytes()

@@ -29,7 +29,10 @@ func (k Key) String() string {
 
 // Compare orders keys by A, then B, then S.
 func (k Key) Compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.A, o.A), cmp.Compare(k.B, o.B), strings.Compare(k.S, o.S))
+	if k.A != o.A { // the usual case, for sorting
+		return cmp.Compare(k.A, o.A)
+	}
+	return cmp.Or(cmp.Compare(k.B, o.B), strings.Compare(k.S, o.S))
 }
 
 func (k Key) append(dst []byte) []byte {

@@ -104,34 +104,77 @@ type tableCell struct {
 	cell  Key
 }
 
-// cellsOf returns the cells of an actor, by table and key.
-func (c *Core) cellsOf(a Actor) (list []tableCell) {
-	for _, name := range slices.SortedFunc(maps.Keys(c.state.tables), TableName.compare) {
-		if name.App != a.App && !a.isSwitch() {
-			continue
+func (x tableCell) compare(y tableCell) int {
+	if n := x.table.name.compare(y.table.name); n != 0 {
+		return n
+	}
+	return x.cell.Compare(y.cell)
+}
+
+// tablesOf returns the tables in which an actor may have cells, by name.
+func (c *Core) tablesOf(a Actor) (list []*table) {
+	for name, t := range c.state.tables {
+		if name.App == a.App || a.isSwitch() {
+			list = append(list, t)
 		}
-		t := c.state.tables[name]
-		keys := []Key{a.Key} // of a shard with a key, only this cell
-		if a.Key == (Key{}) {
-			keys = t.cells()
+	}
+	slices.SortFunc(list, func(t, u *table) int { return t.name.compare(u.name) })
+	return list
+}
+
+// cellsIn returns the cells of a table that belong to an actor, in any order.
+func (c *Core) cellsIn(t *table, a Actor) (list []Key) {
+	by := c.sharder(t.name.App)
+	if a.Key != (Key{}) { // of a shard with a key, only this cell
+		if shardBy(by, t.name, a.Key) == a.Shard && t.has(a.Key) {
+			list = append(list, a.Key)
 		}
-		for _, cell := range keys {
-			if c.shardOf(name, cell) == a.Shard && t.has(cell) {
-				list = append(list, tableCell{t, cell})
-			}
+		return list
+	}
+	for cell := range t.keys() {
+		if shardBy(by, t.name, cell) == a.Shard {
+			list = append(list, cell)
 		}
 	}
 	return list
 }
 
-// shardOf returns the shard that has a cell of an application of this ledger.
-func (c *Core) shardOf(table TableName, cell Key) Shard {
-	if i := c.appOf(table.App); i >= 0 {
-		if s, is := c.apps[i].(Sharder); is {
-			return s.Shard(table.Name, cell)
+// part is what an actor has of a table.
+type part struct {
+	table *table
+	cells []Key // in any order
+	whole bool  // nobody else has any
+}
+
+// partsOf returns what an actor has of each table, by name.
+func (c *Core) partsOf(a Actor) (list []part) {
+	for _, t := range c.tablesOf(a) {
+		if cells := c.cellsIn(t, a); len(cells) > 0 {
+			list = append(list, part{t, cells, len(cells) == t.len()})
 		}
 	}
-	return Shard{}
+	return list
+}
+
+// sharder returns an application of this ledger whose cells belong to several actors; nil if it is none.
+func (c *Core) sharder(app string) Sharder {
+	if i := c.appOf(app); i >= 0 {
+		s, _ := c.apps[i].(Sharder)
+		return s
+	}
+	return nil
+}
+
+// shardOf returns the shard that has a cell.
+func (c *Core) shardOf(table TableName, cell Key) Shard {
+	return shardBy(c.sharder(table.App), table, cell)
+}
+
+func shardBy(s Sharder, table TableName, cell Key) Shard {
+	if s == nil {
+		return Shard{}
+	}
+	return s.Shard(table.Name, cell)
 }
 
 // Assignable returns the actors that a directory has a row of: the switches that the ledger has seen, and the actors
@@ -142,9 +185,9 @@ func (c *Core) Assignable() []Actor {
 		found[theSwitch(id)] = sw.epoch != 0
 	}
 	for name, t := range c.state.tables {
-		for _, cell := range t.cells() {
+		for cell := range t.keys() {
 			a := Actor{name.App, c.shardOf(name, cell)}
-			found[a] = found[a] || a.Key != Key{} && len(t.fields(cell)) > 0
+			found[a] = found[a] || a.Key != Key{}
 		}
 	}
 	for name := range c.state.timers {

@@ -145,8 +145,8 @@ func (p *piece) walk(f func(*Record) error) error {
 	d := decoder{b: p.ops}
 	var tables []TableName
 	var known deltas
+	var r Record
 	for d.err == nil && len(d.b) > 0 {
-		var r Record
 		if d.record(&r, &tables, &known); d.err == nil {
 			d.err = f(&r)
 		}
@@ -224,9 +224,7 @@ func (s *state) arrive(k Link, p *piece, undone func(undo)) error {
 	// as they are numbered in the entry
 	for _, name := range slices.SortedFunc(maps.Keys(a.tables), TableName.compare) {
 		t := s.table(name)
-		for cell, fields := range a.tables[name].cells.all() {
-			t.add(cell, fields, undone)
-		}
+		t.adopt(a.tables[name], undone)
 		t.revision = s.revision
 	}
 	for i := range a.others {
@@ -300,7 +298,7 @@ func (c *Core) arrive(k Link, p *piece) error {
 	}
 	for _, u := range b.undo[start:] {
 		switch u.kind {
-		case undoValue, undoCell:
+		case undoValue, undoCell, undoTable:
 			b.table(u.value.table) // so that readers learn that it has changed
 		case undoTimer:
 			c.schedule(c.state.timers[u.timer.name].due, u.timer.name)

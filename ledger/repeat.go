@@ -9,7 +9,8 @@ func (c *Core) Repeat(input *Record, sends []Record) {
 		for i := range sends {
 			pieces = append(pieces, sends[i].Bytes)
 		}
-		c.departs(input.Actor, input.Assignment, Link{theGroup(c.group), theGroup(input.Assignment.Group)}, pieces)
+		k := Link{theGroup(c.group), theGroup(input.Assignment.Group)}
+		c.departs(input.Actor, input.Assignment, k, c.partsOf(input.Actor), pieces)
 		return
 	}
 	c.logLeave(input.Actor, input.Assignment.Group)

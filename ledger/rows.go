@@ -70,7 +70,8 @@ func (c *Core) before(app string) map[*table]*content {
 	take := func(list []undo) {
 		for i := len(list) - 1; i >= 0; i-- { // newest first: the oldest overrides
 			u := list[i]
-			if u.kind != undoValue && u.kind != undoCell || u.value.table.name.App != app {
+			ofTable := u.kind == undoValue || u.kind == undoCell || u.kind == undoTable
+			if !ofTable || u.value.table.name.App != app {
 				continue
 			}
 			v := u.value
@@ -80,6 +81,8 @@ func (c *Core) before(app string) map[*table]*content {
 			switch b := before[v.table]; {
 			case u.kind == undoCell:
 				b.replace(v.table, v.cell, v.fields)
+			case u.kind == undoTable:
+				b.replaceAll(v.table, v.all)
 			case !u.existed:
 				b.put(v.cell, v.field, nil)
 			default:
@@ -104,6 +107,21 @@ func (c *content) replace(t *table, cell Key, fields *keyed[[]byte]) {
 	}
 	for f, v := range fields.all() {
 		c.put(cell, f, v)
+	}
+}
+
+// replaceAll makes c say that a table, over which it is, has these cells and no others.
+func (c *content) replaceAll(t *table, all *content) {
+	for cell := range t.keys() {
+		if all.cell(cell) == nil {
+			c.replace(t, cell, nil)
+		}
+	}
+	for _, cell := range c.cells.sorted() {
+		c.replace(t, cell, all.cell(cell))
+	}
+	for cell, fields := range all.cells.all() {
+		c.replace(t, cell, fields)
 	}
 }
 

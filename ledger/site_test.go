@@ -253,9 +253,9 @@ func (s *site) record(o *oracle, r *Record) error {
 		s.values[o.cluster.group][fieldOf(r)] = string(r.Bytes)
 	case OpDelete:
 		delete(s.values[o.cluster.group], fieldOf(r))
-	case OpDrop:
+	case OpDrop, OpClear:
 		for f, value := range s.values[o.cluster.group] {
-			if f.table == r.Table && f.cell == r.Cell {
+			if f.table == r.Table && (f.cell == r.Cell || r.Op == OpClear) {
 				s.departed[s.departing][f] = value
 				delete(s.values[o.cluster.group], f)
 			}

@@ -139,20 +139,67 @@ func (t *table) add(cell Key, fields *keyed[[]byte], undone func(undo)) {
 	}
 }
 
+// clear removes all cells, and passes the inverse of each change to undone.
+func (t *table) clear(undone func(undo)) {
+	if t.over == nil {
+		t.replace(new(content), undone)
+		return
+	}
+	for _, cell := range slices.Collect(t.keys()) {
+		t.drop(cell, undone)
+	}
+}
+
+// adopt adds cells, which are not there. They belong to the table afterwards.
+func (t *table) adopt(cells *content, undone func(undo)) {
+	if t.over == nil && t.base.cells.len() == 0 {
+		t.replace(cells, undone)
+		return
+	}
+	for cell, fields := range cells.cells.all() {
+		t.add(cell, fields, undone)
+	}
+}
+
+// replace replaces everything, at once. The table must not be frozen.
+func (t *table) replace(with *content, undone func(undo)) {
+	undone(undo{kind: undoTable, value: &oldValue{table: t, all: t.base}})
+	t.base = with
+}
+
 // has reports whether a cell has fields.
 func (t *table) has(cell Key) bool {
 	return t.over == nil && t.base.cell(cell).len() > 0 || t.over != nil && len(t.anyFields(cell)) > 0
 }
 
-// cells returns the keys of cells that have fields or have had some, in order.
-func (t *table) cells() []Key {
-	keys := t.base.cells.sorted()
-	if t.over != nil {
-		keys = append(keys, t.over.cells.sorted()...)
-		slices.SortFunc(keys, Key.Compare)
-		keys = slices.Compact(keys)
+// len returns how many cells have fields.
+func (t *table) len() (n int) {
+	if t.over == nil {
+		return t.base.cells.len()
 	}
-	return keys
+	for range t.keys() {
+		n++
+	}
+	return n
+}
+
+// keys yields the keys of the cells that have fields, in any order. The body of the loop must not change the table.
+func (t *table) keys() iter.Seq[Key] {
+	return func(yield func(Key) bool) {
+		for cell := range t.base.cells.all() {
+			if (t.over == nil || t.has(cell)) && !yield(cell) {
+				return
+			}
+		}
+		if t.over == nil {
+			return
+		}
+		for cell := range t.over.cells.all() {
+			if t.base.cell(cell) == nil && t.has(cell) && !yield(cell) {
+				return
+			}
+		}
+	}
 }
 
 // fields returns the keys of a cell's fields, in order.

@@ -28,6 +28,7 @@ type oldValue struct {
 	cell, field Key
 	value       []byte
 	fields      *keyed[[]byte] // of a whole cell
+	all         *content       // of a whole table
 }
 
 type oldTimer struct {
@@ -57,6 +58,7 @@ const (
 	undoAsk                           // sw, link.asks
 	undoMove                          // move
 	undoCell                          // value.table, value.cell, value.fields: what the cell had
+	undoTable                         // value.table, value.all: what the table had
 )
 
 // revert undoes the changes in list, newest first.
@@ -92,6 +94,8 @@ func (s *state) revert(list []undo) error {
 			u.link.in.received = u.link.received
 		case undoCell:
 			u.value.table.swap(u.value.cell, u.value.fields)
+		case undoTable:
+			u.value.table.base = u.value.all
 		case undoMove:
 			s.revertMove(u.move)
 		case undoAsk:

@@ -153,7 +153,7 @@ func (m *model) apply(r *ledger.Record) {
 		if it.piece != nil {
 			m.arrive(originOf(r, it.piece), it.piece)
 		}
-	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop:
+	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop, ledger.OpClear:
 		m.move(r)
 	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
 		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone:

@@ -234,6 +234,8 @@ func (m *model) move(r *ledger.Record) {
 		maps.DeleteFunc(m.inboxes, func(k ledger.Link, _ inboxModel) bool { return k.To == r.Actor })
 	case ledger.OpDrop:
 		maps.DeleteFunc(m.rows, func(n rowName, _ string) bool { return n.table == r.Table && n.cell == r.Cell })
+	case ledger.OpClear:
+		maps.DeleteFunc(m.rows, func(n rowName, _ string) bool { return n.table == r.Table })
 	}
 }
 

@@ -207,6 +207,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("stream %v, received: %+v", r.Link, r.Incoming)
 	case ledger.OpDrop:
 		return fmt.Sprintf("drop of %s/%s at %v", r.Table.App, r.Table.Name, r.Cell)
+	case ledger.OpClear:
+		return fmt.Sprintf("clear of %s/%s", r.Table.App, r.Table.Name)
 	case ledger.OpPiece:
 		return fmt.Sprintf("piece of %v: %x", r.Actor, r.Bytes)
 	case ledger.OpRequest:

@@ -228,7 +228,7 @@ var mutants = []mutant{
 		"		if k.From.mover() == a {\n			w.ops = ",
 		"		if k.From.mover() == a && c.state.links.out[k].outbox.Len() > 0 {\n			w.ops = "},
 	{"keep the cells of an actor that departs", "ledger/depart.go",
-		"	for _, x := range c.cellsOf(a) {\n", "	for _, x := range c.cellsOf(a)[:0] {\n"},
+		"		c.drop(x)\n", "		_ = x\n"},
 	{"keep the timers of an actor that departs", "ledger/depart.go",
 		"		c.tx.CancelTimer(name.name)\n", ""},
 	{"depart without a new version", "ledger/depart.go",

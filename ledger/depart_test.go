@@ -1,0 +1,53 @@
+package ledger
+
+import "testing"
+
+// A table of which the actor has every cell departs and arrives as a whole, in one operation and not in one for each
+// cell. Until that is committed the rows are those before, and a leader that is deposed has them again.
+func TestWholeTableMoves(t *testing.T) {
+	const cells = 100
+	s := newPairs(t)
+	s.handlers(func(tx *Tx, in *Input) {
+		for i := range uint64(cells) {
+			tx.Put(tx.Table("t"), Key{A: i}, Key{}, []byte("v"))
+		}
+		tx.Put(tx.Table("one"), Key{S: "k"}, Key{}, []byte{byte(in.Seq)})
+	})
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	p := s.groups[1]
+	rows := func(what string, want int) {
+		t.Helper()
+		if list, err := p.leader.Rows("a", 1<<20); err != nil || len(list) != want {
+			t.Fatalf("%s: %d rows (%v), want %d", what, len(list), err, want)
+		}
+	}
+	for n := 0; p.leader.state.moves.at[ofApp].Group != 2; n++ {
+		if n > 100 {
+			t.Fatal("it does not depart")
+		}
+		p.commit()
+		p.leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+		s.groups[2].commit()
+		s.groups[2].leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+		p.leader.Moves()
+	}
+	rows("it departs", cells+1)
+	entry, _ := p.leader.Cut()
+	ops := map[Op]int{}
+	if _, err := Walk(entry, func(r *Record) error { ops[r.Op]++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if ops[OpClear] != 1 || ops[OpDrop] != 1 {
+		t.Errorf("%d tables are cleared, and %d cells dropped", ops[OpClear], ops[OpDrop])
+	}
+	p.must(p.leader.Follow())
+	rows("the leader is deposed", cells+1)
+	p.must(p.leader.Lead(2, p.now))
+	s.run()
+	rows("it has moved", 0)
+	if list, err := s.groups[2].leader.Rows("a", 1<<20); err != nil || len(list) != cells+1 {
+		t.Errorf("%d rows have arrived (%v)", len(list), err)
+	}
+}
