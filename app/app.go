@@ -61,6 +61,7 @@ type App struct {
 	mux      *http.ServeMux                      // has the patterns, to refuse conflicts
 	place    func(ledger.Key, []Group) Group     // of Place; nil without it
 	sticky   bool
+	rate     *rate // of RateLimit; nil without it
 	tx       Tx
 }
 
@@ -90,6 +91,12 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 	if a.tx.whole {
 		return ledger.Shard{}
 	}
+	switch table {
+	case metersOfSwitch:
+		return bySwitch.shard(cell)
+	case metersOfKey:
+		return byKey.shard(cell)
+	}
 	return a.tables[table].shard(cell)
 }
 
@@ -97,6 +104,9 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 	a.tx.app, a.tx.ledger, a.tx.at = a, ltx, ltx.Shard()
 	a.tx.asks, a.tx.answers = nil, nil
+	if a.rate != nil {
+		a.tx.beginMetered(in)
+	}
 	switch {
 	case in.Kind == ledger.Message && len(in.Message) < openflow.HeaderLen:
 		return fmt.Errorf("%s: message of %d bytes", a.name, len(in.Message))
@@ -226,12 +236,19 @@ func (f function[M]) ofEmpty() (c Cells) {
 
 // handle runs the handler on a message, if it is to run here, and now.
 func (f *function[M]) handle(tx *Tx, m *M, run func(*Tx, M) error) error {
-	tx.trial = trial{}
+	tx.trial, tx.refused = trial{}, false
 	if f.cells == nil && len(f.app.tables) > 0 {
 		tx.handler, tx.allowed = f.handler, Cells{}
 		return f.find(tx, m, run)
 	}
+	var before ledger.Mark
+	if tx.limited() {
+		before = tx.ledger.Mark()
+	}
 	if here, err := f.enter(tx, m); !here {
+		return err
+	}
+	if ok, err := tx.admit(before); !ok {
 		return err
 	}
 	return run(tx, *m)

@@ -107,7 +107,7 @@ func HandleCall[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Q) (A, erro
 				return err
 			})
 		})
-		if err == nil && (!ran || tx.trial.void()) || tx.waits(err) {
+		if err == nil && (!ran || tx.refused || tx.trial.void()) || tx.waits(err) {
 			return err // another actor handles it, or this one later
 		}
 		if p := (*panicked)(nil); errors.As(err, &p) {

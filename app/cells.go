@@ -204,12 +204,15 @@ func (tx *Tx) enter() (bool, error) {
 func (tx *Tx) enterEach(p *part) (bool, error) {
 	tx.ran = true // also if it has none of the cells
 	to, only := tx.ledger.To()
+	again, addressed := tx.ledger.Redelivered()
 	table := tx.ledger.Table(p.name)
 	switch {
 	case tx.whole || p.split == together:
 		return !tx.ledger.Passed() && tx.enterAt(ledger.Shard{}), nil
 	case !only:
 		return false, tx.ledger.Each(table, p.split == bySwitch)
+	case again && !addressed: // the message was passed to each of them when it came
+		return false, nil
 	case !tx.ledger.Passed() && !tx.ledger.Here(table, to):
 		return false, nil
 	}

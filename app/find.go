@@ -53,7 +53,7 @@ func (f *function[M]) find(tx *Tx, m *M, run func(*Tx, M) error) error {
 	}
 	err := f.run(tx, m, run, trial{place: at, foreign: !here, blind: !here})
 	if here && !tx.trial.strayed {
-		return err
+		return tx.admitRun(before, err)
 	}
 	if tx.trial.touched {
 		at = tx.trial.owner
@@ -66,10 +66,14 @@ func (f *function[M]) find(tx *Tx, m *M, run func(*Tx, M) error) error {
 
 // pin runs a handler in an actor, or sends the message there.
 func (f *function[M]) pin(tx *Tx, m *M, run func(*Tx, M) error, at ledger.Shard) error {
+	var before ledger.Mark
+	if tx.limited() {
+		before = tx.ledger.Mark()
+	}
 	if !tx.enterAt(at) {
 		return nil
 	}
-	return f.run(tx, m, run, trial{place: at, pinned: true})
+	return tx.admitRun(before, f.run(tx, m, run, trial{place: at, pinned: true}))
 }
 
 // try runs a handler in the one actor that a message is for. It may be for this actor because of another handler: then
@@ -82,7 +86,7 @@ func (f *function[M]) try(tx *Tx, m *M, run func(*Tx, M) error, to ledger.Shard,
 	}
 	err := f.run(tx, m, run, trial{place: to, foreign: foreign})
 	if !tx.trial.strayed && (tx.trial.touched || !foreign) {
-		return err
+		return tx.admitRun(before, err)
 	}
 	tx.ran, tx.astray = ran, f.handler
 	return tx.ledger.Rewind(before)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -140,6 +141,9 @@ type dictionary[V any] struct {
 }
 
 func newDictionary[V any](a *App, name string, d division) *dictionary[V] {
+	if strings.HasPrefix(name, reserved) {
+		panic(fmt.Sprintf("application %s: table %q: names that begin with %q are reserved", a.name, name, reserved))
+	}
 	if _, there := a.tables[name]; there {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}

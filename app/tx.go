@@ -26,6 +26,11 @@ type Tx struct {
 	asks    *pending     // the call for which the handler is to be run again
 	answers []result     // of those for which it is run again
 
+	kind       ledger.InputKind // of the present message
+	free       bool             // no rate limit applies to it
+	admissions []admission      // of it, by RateLimit
+	refused    bool             // the handler does not run now, because of RateLimit
+
 	// Copies of what is being sent: the encoders are called through an interface, and
 	// these do not move to the heap for every message.
 	packetOut of13.PacketOut

@@ -118,6 +118,7 @@ func (a *App) goOn(data []byte, answer result) error {
 		return fmt.Errorf("%s: a message that waited: %w", a.name, err)
 	}
 	tx := &a.tx
+	tx.free = true // it has counted
 	if p.Type != "" {
 		answer.Type, answer.Request = p.Type, p.Request
 	}
@@ -153,6 +154,9 @@ func (a *App) goOn(data []byte, answer result) error {
 func (a *App) due(in *ledger.Input) error {
 	if !a.tx.ledger.Enter(a.tx.at) {
 		return nil
+	}
+	if in.Name == meteredTimer {
+		return a.tx.released()
 	}
 	return a.goOn(in.Message, result{Late: true})
 }

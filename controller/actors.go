@@ -34,6 +34,8 @@ type ActorView struct {
 	// Stays is why the optimizer does not move it: "pinned" by an operator, "sticky" by its application, with its
 	// "switch", or "hosted", for applications of Ryu. "" if it may.
 	Stays string `json:"stays,omitzero"`
+	// Limit is how many messages a second it handles at most; 0 is no bound. See app.App.RateLimit.
+	Limit int `json:"limit,omitzero"`
 }
 
 // HandlerView is what an application has done with a type of message, in all groups.

@@ -27,12 +27,17 @@ func firstGroup(apps []ledger.Application, a ledger.Actor, here uint64, live fun
 
 // placer returns the application with a name, if it is a ledger.Placer.
 func placer(apps []ledger.Application, name string) ledger.Placer {
+	p, _ := application(apps, name).(ledger.Placer)
+	return p
+}
+
+// application returns the application with a name; nil if there is none.
+func application(apps []ledger.Application, name string) ledger.Application {
 	i := slices.IndexFunc(apps, func(a ledger.Application) bool { return a.Name() == name })
 	if i < 0 {
 		return nil
 	}
-	p, _ := apps[i].(ledger.Placer)
-	return p
+	return apps[i]
 }
 
 // liveGroups returns the home groups that have begun and, as far as this controller knows, have a leader.
@@ -69,6 +74,18 @@ func (c *Controller) stays(t *ActorTally) string {
 		return staysSticky
 	}
 	return ""
+}
+
+// limit returns how many messages a second an actor of an application handles at most; 0 is no bound.
+func (c *Controller) limit(app string) int {
+	groups, err := c.running(app)
+	if err != nil {
+		return 0
+	}
+	if l, is := application(groups[0].cfg.Applications, app).(ledger.Limiter); is {
+		return l.Limit()
+	}
+	return 0
 }
 
 // actor returns the actor that was counted, which is none at a switch.

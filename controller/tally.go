@@ -43,6 +43,8 @@ type ActorTally struct {
 	Inputs   uint64       `json:"inputs"`
 	Outputs  uint64       `json:"outputs"`
 	Failures uint64       `json:"failures"` // inputs on which its handler failed
+	Late     uint64       `json:"late"`     // messages that waited because of the limit of its application
+	Dropped  uint64       `json:"dropped"`  // messages that were dropped because of it
 	BusyMs   float64      `json:"busy_ms"`  // in handlers; an estimate from a sample
 	Bytes    int          `json:"bytes"`    // of its cells
 	Peers    []PeerTally  `json:"peers,omitempty"`
@@ -148,6 +150,7 @@ func DescribeReport(group, term uint64, r *ledger.Report) GroupTally {
 
 func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
 	t := ActorTally{Inputs: a.Inputs, Outputs: a.Outputs, Failures: a.Failures,
+		Late: a.Late, Dropped: a.Dropped,
 		BusyMs: float64(a.Busy) / float64(time.Millisecond), Bytes: bytes, Rest: PeerExchange(a.Rest)}
 	for _, p := range a.Peers {
 		t.Peers = append(t.Peers, PeerTally{p.ID.String(), PeerExchange(p.Exchanged)})
@@ -186,7 +189,7 @@ func (q *inquiry) serveTallies(mux *http.ServeMux) {
 		all := joinActors(q.c.cfg.Name, list)
 		for i := range all.Actors {
 			a := &all.Actors[i]
-			a.Stays = q.c.stays(&a.ActorTally)
+			a.Stays, a.Limit = q.c.stays(&a.ActorTally), q.c.limit(a.App)
 		}
 		return all, err
 	}))

@@ -44,6 +44,14 @@ type Placer interface {
 	Stays() bool
 }
 
+// Limiter is an Application that bounds how many messages each of its actors handles. The ledger does not do that. Its
+// method is safe for concurrent use.
+type Limiter interface {
+	Application
+	// Limit returns how many messages a second; 0 is no bound.
+	Limit() (perSecond int)
+}
+
 // InputKind is the kind of an Input.
 type InputKind uint8
 
@@ -79,6 +87,8 @@ type Input struct {
 	exact   bool  // it is for one actor and no other: to
 	to      Actor
 	passed  bool // by Tx.Each, to that actor
+	// It was kept, and Tx.Redeliver passes it to that actor; addressed: it was for that one only before.
+	again, addressed bool
 	// If it is a call: see Call.
 	caller, call uint64
 	crossed      bool                // it came from another group, or from a client

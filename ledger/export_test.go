@@ -41,5 +41,4 @@ type Piece struct {
 // IsExact reports whether an input is for one actor and no other.
 func IsExact(in *Input) bool { return in.exact }
 
-func (tx *Tx) Level() Level { return tx.level }
-func (tx *Tx) Tag() uint32  { return tx.tag >> tagShift }
+func (tx *Tx) Tag() uint32 { return tx.tag >> tagShift }

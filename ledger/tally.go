@@ -120,6 +120,14 @@ func (tx *Tx) handles() {
 	}
 }
 
+// Refused counts that the actor does not handle the present input now, because it has handled too many: the input is
+// dropped, or comes again.
+func (tx *Tx) Refused(dropped bool) {
+	if t := tx.c.tally; t != nil {
+		t.Refused(tx.tallied(), dropped)
+	}
+}
+
 // endTimed ends the time that handles began.
 func (tx *Tx) endTimed() {
 	if k := &tx.counted; k.timed {

@@ -53,6 +53,9 @@ func (tx *Tx) begin(c *Core, app int) {
 // Now returns ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return nanos(tx.c.batch.time) }
 
+// Level returns the level of the transaction.
+func (tx *Tx) Level() Level { return tx.level }
+
 // Table returns the application's dictionary of that name.
 func (tx *Tx) Table(name string) *Table {
 	return tx.c.state.table(TableName{tx.app, name})

@@ -136,23 +136,55 @@ func (c *Core) resetTimer(n timerName, t timer) {
 func (tx *Tx) Keep() []byte {
 	in := &tx.c.input
 	tx.c.keeps = true
-	b := append(appendActor(appendInput(nil, in), in.sender), flag(in.passed))
+	b := append(appendActor(appendInput(nil, in), in.sender), flag(in.passed), flag(in.crossed))
 	return binary.AppendUvarint(binary.AppendUvarint(b, in.caller), in.call)
 }
 
 // Resume makes an input that was kept the present one. It is for the actor of the transaction.
 func (tx *Tx) Resume(kept []byte) (*Input, error) {
-	d := decoder{b: kept}
-	in := d.input()
-	in.sender, in.passed, in.caller, in.call = d.actor(), d.byte() != 0, d.uvarint(), d.uvarint()
-	if d.err == nil && len(d.b) > 0 {
-		d.err = errors.New("bytes follow")
-	}
-	if d.err != nil {
-		return nil, fmt.Errorf("an input that was kept, %d bytes: %w", len(kept), d.err)
+	in, err := parseKept(kept)
+	if err != nil {
+		return nil, err
 	}
 	a := tx.Actor()
 	in.exact, in.from, in.to, in.at = true, a, a, a.Shard
 	tx.c.input = in
 	return &tx.c.input, nil
+}
+
+// Redeliver passes an input that was kept to the actor of the transaction once more, after the present call and in a
+// call of its own: to all handlers of the input that belong to the actor.
+func (tx *Tx) Redeliver(kept []byte) error {
+	in, err := parseKept(kept)
+	if err != nil {
+		return err
+	}
+	c, a := tx.c, tx.Actor()
+	in.again, in.addressed = true, in.exact
+	in.exact, in.from, in.to = true, a, a
+	switch {
+	case in.sender != Actor{}:
+		in.source = c.tallied(in.sender)
+	case in.Switch != 0:
+		in.source = c.tallied(theSwitch(in.Switch))
+	}
+	c.passed = append(c.passed, in)
+	return nil
+}
+
+// Redelivered reports whether the input is one that was kept, and whether it was for one actor only before.
+func (tx *Tx) Redelivered() (again, addressed bool) { return tx.c.input.again, tx.c.input.addressed }
+
+func parseKept(kept []byte) (in Input, err error) {
+	d := decoder{b: kept}
+	in = d.input()
+	in.sender, in.passed, in.crossed = d.actor(), d.byte() != 0, d.byte() != 0
+	in.caller, in.call = d.uvarint(), d.uvarint()
+	if d.err == nil && len(d.b) > 0 {
+		d.err = errors.New("bytes follow")
+	}
+	if d.err != nil {
+		return in, fmt.Errorf("an input that was kept, %d bytes: %w", len(kept), d.err)
+	}
+	return in, nil
 }

@@ -10,6 +10,8 @@ const (
 	output                // from, which handles in, sends it to to, or to whoever handles it
 	forwarded             // from has sent it to to, which lives in another group
 	accepted              // to has got a message of from, which lives in another group
+	late                  // a message waits for to, because it has handled too many
+	dropped               // nobody handles a message for to, because it has handled too many
 )
 
 // record is a message.
@@ -98,6 +100,16 @@ func (t *Tally[ID]) Accepted(a, from *Actor[ID]) {
 	t.record(record[ID]{from: from, to: a, kind: accepted})
 }
 
+// Refused records that an actor does not handle a message now, because it has handled too many: the message is dropped,
+// or waits, and is an Input later.
+func (t *Tally[ID]) Refused(a *Actor[ID], drop bool) {
+	k := late
+	if drop {
+		k = dropped
+	}
+	t.record(record[ID]{to: a, kind: k})
+}
+
 // Mark returns a point within a transaction, for Failed.
 func (t *Tally[ID]) Mark() int {
 	if t.within > 0 {
@@ -183,6 +195,10 @@ func (t *Tally[ID]) count(r *record[ID], n uint64) {
 		r.from.peers.with(r.to, n).Sent += n
 	case accepted:
 		r.to.gets(r.from, n)
+	case late:
+		r.to.counts.Late += n
+	case dropped:
+		r.to.counts.Dropped += n
 	}
 }
 

@@ -79,6 +79,8 @@ type Counts struct {
 	Outputs  uint64        // messages that it sent; those of a switch are its events
 	Failures uint64        // inputs on which its handler failed
 	Busy     time.Duration // in its handlers, estimated from a sample
+	Late     uint64        // messages that waited because it had handled too many; they are Inputs when it handles them
+	Dropped  uint64        // messages that it did not handle, for the same reason
 }
 
 func (c *Counts) add(o Counts) {
@@ -86,6 +88,8 @@ func (c *Counts) add(o Counts) {
 	c.Outputs += o.Outputs
 	c.Failures += o.Failures
 	c.Busy += o.Busy
+	c.Late += o.Late
+	c.Dropped += o.Dropped
 }
 
 // Gone reports whether an actor is no longer counted in detail. Then it is to be looked up again.

@@ -74,6 +74,10 @@ func (e *exact) count(m message, failed bool) {
 	case accepted:
 		e.add(m.to, Counts{Inputs: 1})
 		e.exchange(m.from, m.to, 0, 1)
+	case late:
+		e.add(m.to, Counts{Late: 1})
+	case dropped:
+		e.add(m.to, Counts{Dropped: 1})
 	}
 }
 
@@ -96,12 +100,15 @@ func (m message) record(t *Tally[int]) {
 		t.Forwarded(from, to)
 	case accepted:
 		t.Accepted(to, from)
+	case late, dropped:
+		t.Refused(to, m.kind == dropped)
 	}
 }
 
 func drawMessage(t *rapid.T, actors int) message {
 	id := rapid.OneOf(rapid.IntRange(1, 4), rapid.IntRange(1, actors))
-	m := message{kind: rapid.SampledFrom([]kind{event, input, input, output, output, forwarded, accepted}).Draw(t, "kind"),
+	kinds := []kind{event, input, input, output, output, forwarded, accepted, late, dropped}
+	m := message{kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
 		from: id.Draw(t, "from"), to: id.Draw(t, "to"), typ: Type(rapid.IntRange(1, 5).Draw(t, "type")),
 		in: Type(rapid.IntRange(1, 3).Draw(t, "in")), remote: rapid.Bool().Draw(t, "remote")}
 	if m.from == m.to && m.kind != input {

@@ -25,7 +25,8 @@ func actorsCommand() *cobra.Command {
 sent, how long its handlers were busy, the bytes of its cells, and the actors with which it exchanges
 the most. Then show for each application what its handlers cause: which type of message makes them
 send which. A handler is centralised if one actor of the cluster handles the messages of several.
-STAYS says why the optimizer of placement does not move an actor.
+STAYS says why the optimizer of placement does not move an actor. LIMIT is the rate limit of its
+application, with the messages that waited, and those that were dropped, because of it.
 
 Each group is counted by its leader, since that leads the group.`,
 		Example: `  holdfast actors --config holdfast.yaml
@@ -64,7 +65,8 @@ const shownPeers = 2
 func printActors(out io.Writer, a controller.Actors, more int) error {
 	printAsked(out, a.By, a.Controllers)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tSTAYS\tINPUTS\tOUTPUTS\tFAILURES\tBUSY MS\tBYTES\tTOP PEERS (TO, FROM)")
+	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tSTAYS\tINPUTS\tOUTPUTS\tFAILURES\tLIMIT (LATE, DROPPED)\tBUSY MS\tBYTES\t"+
+		"TOP PEERS (TO, FROM)")
 	for _, v := range a.Actors {
 		printActor(w, v.Actor, v)
 	}
@@ -108,8 +110,16 @@ func printActor(w io.Writer, name string, v controller.ActorView) {
 	for _, p := range v.Peers[:min(len(v.Peers), shownPeers)] {
 		peers = append(peers, fmt.Sprintf("%s (%d, %d)", brief(p.Actor), p.Sent, p.Received))
 	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%.1f\t%d\t%s\n", brief(name), v.Group, v.Leader, dash(v.Stays),
-		v.Inputs, v.Outputs, v.Failures, v.BusyMs, v.Bytes, dash(strings.Join(peers, ", ")))
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\t%.1f\t%d\t%s\n", brief(name), v.Group, v.Leader, dash(v.Stays),
+		v.Inputs, v.Outputs, v.Failures, limitOf(v), v.BusyMs, v.Bytes, dash(strings.Join(peers, ", ")))
+}
+
+// limitOf says what the limit of an actor has done.
+func limitOf(v controller.ActorView) string {
+	if v.Limit == 0 && v.Late+v.Dropped == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d/s (%d, %d)", v.Limit, v.Late, v.Dropped)
 }
 
 // brief is the name of an actor in tables.

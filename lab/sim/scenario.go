@@ -45,6 +45,7 @@ type Scenario struct {
 	// With several groups, actors move about this often, and there are actors with a key, too; 0: none moves.
 	MoveEvery  time.Duration
 	PieceBytes int     // of an actor that moves, low so that it has many; 0: as in production
+	RateLimit  int     // messages a second of each actor of the application that forwards; 0: no bound
 	Faults     []Fault // by time
 }
 
@@ -135,6 +136,9 @@ func NewScenario(seed uint64) Scenario {
 		s.MoveEvery = []time.Duration{20, 100, 500}[r.IntN(3)] * time.Millisecond
 		s.PieceBytes = []int{0, 0, 64, 512}[r.IntN(4)]
 	}
+	if seed%16 == 2 || seed%16 == 11 { // the second one has several groups
+		s.RateLimit = []int{10, 100}[r.IntN(2)]
+	}
 	return s
 }
 
@@ -168,6 +172,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
 	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
+	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
 	for i, f := range s.Faults {
@@ -209,6 +214,8 @@ func (s Scenario) Validate() error {
 	case s.MoveEvery < 0 || s.MoveEvery > 0 && !s.PerController || s.PieceBytes < 0:
 		return fmt.Errorf("actors move every %v, in pieces of %d bytes: choose 0 for none, and for the usual; only "+
 			"with a group for each controller", s.MoveEvery, s.PieceBytes)
+	case s.RateLimit < 0:
+		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:
 		return fmt.Errorf("payloads come %v late: choose up to a second", s.LatePayloads)
 	case s.Duration <= 0 || s.Duration > time.Hour:

@@ -92,6 +92,7 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.FrameLoss = 0 },
 		func(sc *Scenario) { sc.StreamFaults = 0 },
 		func(sc *Scenario) { sc.OutboxItems = 0 },
+		func(sc *Scenario) { sc.RateLimit = 0 },
 		func(sc *Scenario) { sc.QueueCommands = 0 },
 		func(sc *Scenario) { sc.AgentEvents = 0 },
 		func(sc *Scenario) { sc.Learning = false },

@@ -16,12 +16,15 @@ func (s *simulation) applications(g *group) []ledger.Application {
 	if g.system() {
 		return []ledger.Application{new(directory.Application)}
 	}
-	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Overtaken: s.overtaken})}
+	forwards := hub.New()
 	if s.scenario.Learning {
-		apps[0] = learning.New()
+		forwards = learning.New()
 	}
-	return apps
+	if limit := s.scenario.RateLimit; limit > 0 {
+		forwards.RateLimit(limit, 4)
+	}
+	return []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Overtaken: s.overtaken})}
 }
 
 // overtaken fails the run: between two actors messages keep their order, wherever these live.
