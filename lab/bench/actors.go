@@ -21,6 +21,7 @@ type Actors struct {
 	Binary     string // the holdfast binary
 	Batches    []int  // messages of a batch
 	Actors     int    // made with each size of batches, or one batch if that has more
+	Live       int    // if not 0, so many are made, and what they cost is measured instead
 	Durability string
 }
 
@@ -29,6 +30,9 @@ const maxCreated = 1 << 19
 
 // Validate returns a *FieldError for a value that cannot be.
 func (a Actors) Validate() error {
+	if a.Live != 0 {
+		return cmp.Or(inRange("live", a.Live, 1, maxCreated), isDurability(a.Durability))
+	}
 	if len(a.Batches) == 0 {
 		return &FieldError{"batches", a.Batches, "at least one"}
 	}
@@ -42,6 +46,9 @@ func (a Actors) Validate() error {
 
 // Run runs the benchmark.
 func (a Actors) Run(ctx context.Context, progress Progress) (Report, error) {
+	if a.Live != 0 {
+		return a.runLive(ctx, progress)
+	}
 	r := Report{Bench: "actors", Figures: map[string]float64{}, Setup: map[string]any{
 		"controllers": "3 processes on loopback", "app": flock.Name, "actors": a.Actors, "durability": a.Durability,
 		"batch": fmt.Sprintf("messages that are sent at once, by transactions of at most %d; the next batch begins "+
