@@ -86,9 +86,9 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	defer crowd.close()
 	crowd.begin(m.Window)
 	var pauses, usual, took []float64
+	between := 50 * time.Millisecond // then as long as the last move took
 	for n := range m.Moves {
 		progress(float64(n) / float64(m.Moves))
-		const between = 50 * time.Millisecond
 		crowd.longest()
 		time.Sleep(between)
 		usual = append(usual, millis(crowd.longest()))
@@ -97,7 +97,8 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 		if _, err := mover.Move(ctx, controller.Move{App: exchange.Name, Group: group}); err != nil {
 			return c.WithLogs(fmt.Errorf("move %d: %w", n+1, err))
 		}
-		took = append(took, millis(time.Since(start)))
+		between = time.Since(start)
+		took = append(took, millis(between))
 		pauses = append(pauses, millis(crowd.longest()))
 	}
 	lost, err := crowd.finish(ctx)
