@@ -73,7 +73,8 @@ var variants = []variant{
 		config: "E1=2 E2=0 E3=2 CRASHES=2 BREAKS=1 SOFT=1 HARD=2", large: true},
 	{name: "moves", model: "moves.pml", config: "E=2 MOVES=2 CALLEDOFF=1 CRASHES=2", quick: true},
 	{name: "moves-three", model: "moves.pml", config: "E=2 MOVES=3 CALLEDOFF=1 CRASHES=1"},
-	{name: "moves-large", model: "moves.pml", config: "E=3 MOVES=3 CALLEDOFF=1 CRASHES=1", large: true},
+	{name: "moves-three-events", model: "moves.pml", config: "E=3 MOVES=2 CALLEDOFF=1 CRASHES=2"},
+	{name: "moves-large", model: "moves.pml", config: "E=2 MOVES=3 CALLEDOFF=1 CRASHES=2", large: true},
 
 	{name: "agent-no-event-buffer", model: "agent.pml", config: "S=1 E=1 TERMS=2 STALE=0", lacks: "NO_EVENT_BUFFER",
 		refuted: atLeastOnceEvents,
