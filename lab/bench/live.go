@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ import (
 // killed with and without the actors.
 const (
 	idleFor   = 5 * time.Second
-	liveKills = 5
+	liveKills = 3
 )
 
 // runLive measures what so many actors cost three controllers: memory, processor time while nothing happens, snapshots,
@@ -51,10 +52,10 @@ func (a Actors) runLive(ctx context.Context, progress Progress) (Report, error) 
 	defer end()
 	m := maker{client: newWebClient(16)}
 	defer m.client.close()
+	if err := c.WaitHome(ctx); err != nil {
+		return Report{}, err
+	}
 	for i, step := range []string{"_without", ""} {
-		if err := c.WaitHome(ctx); err != nil {
-			return Report{}, err
-		}
 		if m.at, err = survivor(ctx, c); err != nil {
 			return Report{}, err
 		}
@@ -109,9 +110,6 @@ func (m *maker) failover(ctx context.Context, c *cluster.Cluster) (took time.Dur
 	if err := c.WaitReady(ctx, 0); err != nil {
 		return 0, err
 	}
-	if err := c.WaitHome(ctx); err != nil {
-		return 0, err
-	}
 	leader, err := flockLeader(ctx, c)
 	if err != nil {
 		return 0, err
@@ -138,7 +136,16 @@ func (m *maker) failover(ctx context.Context, c *cluster.Cluster) (took time.Dur
 	}
 	took = time.Since(began)
 	leader.WaitEnd()
-	return took, leader.Restart()
+	if err := leader.Restart(); err != nil {
+		return 0, err
+	}
+	target, err := m.at.Status(ctx)
+	for begun := time.Now(); err == nil && time.Since(begun) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		if s, late := leader.Status(ctx); late == nil && s.Reached(target) {
+			return took, nil
+		}
+	}
+	return took, cmp.Or(err, fmt.Errorf("%s does not catch up", leader.Name))
 }
 
 // flockLeader returns the controller that leads the group of the application.
