@@ -241,10 +241,18 @@ func (f *function[M]) handle(tx *Tx, m *M, run func(*Tx, M) error) error {
 		tx.handler, tx.allowed = f.handler, Cells{}
 		return f.find(tx, m, run)
 	}
-	var before ledger.Mark
 	if tx.limited() {
-		before = tx.ledger.Mark()
+		return f.handleLimited(tx, m, run)
 	}
+	if here, err := f.enter(tx, m); !here {
+		return err
+	}
+	return run(tx, *m)
+}
+
+// handleLimited is handle for a message that counts for RateLimit.
+func (f *function[M]) handleLimited(tx *Tx, m *M, run func(*Tx, M) error) error {
+	before := tx.ledger.Mark()
 	if here, err := f.enter(tx, m); !here {
 		return err
 	}

@@ -123,7 +123,7 @@ func (tx *Tx) admit(before ledger.Mark) (bool, error) {
 	if !tx.limited() {
 		return true, nil
 	}
-	at := tx.ledger.Actor().Shard
+	at := tx.ledger.Shard()
 	for _, d := range tx.admissions {
 		if d.at == at {
 			return d.ok, tx.refuse(before, d.ok)
@@ -203,7 +203,7 @@ func (tx *Tx) release(m meter, now int64) error {
 
 // released takes the timer: the messages that have waited long enough are handled, each in a call of its own.
 func (tx *Tx) released() error {
-	at, now := tx.ledger.Actor().Shard, tx.ledger.Now().UnixNano()
+	at, now := tx.ledger.Shard(), tx.ledger.Now().UnixNano()
 	m, err := tx.meter(at, now)
 	if err != nil {
 		return err
