@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 func actorsCommand() *cobra.Command {
@@ -33,24 +35,18 @@ Each group is counted by its leader, since that leads the group.`,
   holdfast actors --top 0 --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(file, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			a, err := c.Actors(cmd.Context())
-			if err != nil {
-				return err
-			}
 			more := 0
-			if top > 0 && len(a.Actors) > top {
-				more = len(a.Actors) - top
-				a.Actors = a.Actors[:top]
+			busiest := func(c *client.Client, ctx context.Context) (controller.Actors, error) {
+				a, err := c.Actors(ctx)
+				if top > 0 && len(a.Actors) > top {
+					more = len(a.Actors) - top
+					a.Actors = a.Actors[:top]
+				}
+				return a, err
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), a)
-			}
-			return printActors(cmd.OutOrStdout(), a, more)
+			return answer(cmd, file, asJSON, busiest, func(out io.Writer, a controller.Actors) error {
+				return printActors(out, a, more)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")

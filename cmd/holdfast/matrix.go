@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 func matrixCommand() *cobra.Command {
@@ -26,19 +27,7 @@ Each group is counted by its leader, since that leads the group.`,
   holdfast matrix --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(file, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			m, err := c.Matrix(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), m)
-			}
-			return printMatrix(cmd.OutOrStdout(), m)
+			return answer(cmd, file, asJSON, (*client.Client).Matrix, printMatrix)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/client"
 )
 
 func placementCommand() *cobra.Command {
@@ -32,19 +33,7 @@ placement of the cluster file switches it on.`,
   holdfast placement --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := newClient(file, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			p, err := c.Placement(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), p)
-			}
-			return printOptimizer(cmd.OutOrStdout(), p)
+			return answer(cmd, file, asJSON, (*client.Client).Placement, printOptimizer)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -25,6 +27,24 @@ func newClient(file string, errs io.Writer) (*client.Client, error) {
 		return nil, err
 	}
 	return client.New(s, log, func(line string) { fmt.Fprintf(errs, "holdfast: %s\n", line) })
+}
+
+// answer asks the cluster for something, and prints what it says, as JSON or by a function of its own.
+func answer[T any](cmd *cobra.Command, file string, asJSON bool, ask func(*client.Client, context.Context) (T, error),
+	print func(io.Writer, T) error) error {
+	c, err := newClient(file, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	said, err := ask(c, cmd.Context())
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(cmd.OutOrStdout(), said)
+	}
+	return print(cmd.OutOrStdout(), said)
 }
 
 // read asks for an application's tables and reads them by its own function. It warns if they may be out of date.
