@@ -190,8 +190,8 @@ func crashInStream(t *testing.T, m mode, p crash.Point, who victims) {
 	writeFile(t, after, "")
 	for n := 0; n < most && !sprung(); n++ {
 		s.packet(from, to, fmt.Sprintf("packet %d", n))
-		if p == crash.AfterAck {
-			s.packet(to, from, fmt.Sprintf("packet %d back", n)) // so that the receiver sends, too
+		if p == crash.BeforeAck || p == crash.AfterAck {
+			s.packet(to, from, fmt.Sprintf("packet %d back", n)) // so that each of the three sends and receives
 		}
 		await.Until(t, "the packet or the crash", func() bool { return s.has(to) || sprung() })
 	}

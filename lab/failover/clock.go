@@ -67,6 +67,14 @@ func (c *commandClock) resumed(kill, to time.Time, switches []openflow.DatapathI
 }
 
 func resumed(times []time.Time, kill, to time.Time) (time.Duration, bool) {
+	at, found := silence(times, kill, to, inFlight)
+	if !found { // on a busy machine they come later
+		at, found = silence(times, kill, to, 20*inFlight)
+	}
+	return at, found
+}
+
+func silence(times []time.Time, kill, to time.Time, inFlight time.Duration) (time.Duration, bool) {
 	var longest, at time.Duration
 	for i := 1; i < len(times); i++ {
 		begin, end := times[i-1], times[i]

@@ -361,7 +361,7 @@ func (t *experiment) traffic(ctx context.Context, kills int) error {
 	return nil
 }
 
-// observed is how long after a kill its silences are looked for.
+// observed is how long after a kill its silences are looked for. Without a command in that time it is looked again.
 const observed = time.Second
 
 // sections is more of the cluster file.
@@ -403,22 +403,25 @@ func (t *experiment) kill(ctx context.Context) (Kill, error) {
 	if err := leader.Kill(); err != nil {
 		return k, err
 	}
-	select {
-	case <-ctx.Done():
-		return k, ctx.Err()
-	case <-time.After(observed):
+	until := at
+	for ok := false; !ok; {
+		if until = until.Add(observed); until.Sub(at) > patience {
+			return k, fmt.Errorf("in the %v after %s was killed, not every one of its %d switches got a command\n%s",
+				patience, leader.Name, len(switches), t.cluster.Logs())
+		}
+		select {
+		case <-ctx.Done():
+			return k, ctx.Err()
+		case <-time.After(time.Until(until)):
+		}
+		k.Command, ok = t.clock.resumed(at, until, switches)
 	}
 	next, err := t.cluster.WaitLeader(ctx)
 	if err != nil {
 		return k, err
 	}
-	var ok bool
-	if k.Command, ok = t.clock.resumed(at, at.Add(observed), switches); !ok {
-		return k, fmt.Errorf("in the %v after %s was killed, not every one of its %d switches got a command\n%s",
-			observed, leader.Name, len(switches), t.cluster.Logs())
-	}
 	for _, h := range t.net.hosts() {
-		k.Hosts = max(k.Hosts, h.longestSilence(at, at.Add(observed)))
+		k.Hosts = max(k.Hosts, h.longestSilence(at, until))
 	}
 	leads := fmt.Sprintf("leader %s (SIGKILL); %s leads", leader.Name, next.Name)
 	if t.PerController {
