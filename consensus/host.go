@@ -46,6 +46,7 @@ type Host struct {
 	helpers   sync.WaitGroup            // the saver and the ticker
 	broken    chan struct{}             // closed by a fault of the log
 	nodes     atomic.Pointer[nodeTable] // those that run
+	ticking   atomic.Int64              // nodes that have not handled the last tick
 
 	mu      sync.Mutex // guards the fields below, and replacing nodes
 	closed  bool
@@ -81,11 +82,11 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	h.nodes.Store(new(nodeTable))
 	h.saver = newSaver(store, markInterval(cfg.Fsync), h.fail)
 	h.helpers.Go(h.saver.run)
-	h.helpers.Go(h.tick)
 	h.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.hello(), Listener: cfg.Listener, Handler: received{h}, Logger: cfg.Logger,
-		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded,
+		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded, Heartbeat: cfg.Heartbeat,
 	})
+	h.helpers.Go(h.tick)
 	return h, nil
 }
 
@@ -333,15 +334,25 @@ func (h *Host) tick() {
 	for {
 		select {
 		case <-ticker.C:
+			h.ticking.Store(1)
 			for _, n := range *h.nodes.Load() {
 				select {
 				case n.ticks <- struct{}{}:
+					h.ticking.Add(1)
 				default:
 				}
 			}
+			h.handled()
 		case <-h.stopTicks:
 			return
 		}
+	}
+}
+
+// handled is called when a node has handled a tick. The last one sends the heartbeats of all.
+func (h *Host) handled() {
+	if h.ticking.Add(-1) == 0 {
+		h.transport.Flush()
 	}
 }
 

@@ -52,8 +52,6 @@ var mutants = []mutation.Bug{
 	{Name: "a message is sent to another group", File: "consensus/wire/wire.go",
 		Before: "	dst = append(dst, 0, 0, 0, 0, TypeMessage)\n	dst = binary.AppendUvarint(dst, group)\n",
 		After:  "	dst = append(dst, 0, 0, 0, 0, TypeMessage, byte(group/2))\n"},
-	{Name: "heartbeats wait for other messages", File: "consensus/transport/peer.go",
-		Before: "		p.late.Reset(gather)\n", After: ""},
 	{Name: "report what was saved of all groups to each", File: "consensus/saver.go",
 		Before: "		f.inbox.saved(f.count)\n", After: "		f.inbox.saved(len(w.batches))\n"},
 	{Name: "report what was saved of a group to another", File: "consensus/saver.go",

@@ -32,6 +32,7 @@ type Node struct {
 
 	// The loop's own.
 	ticked  time.Time // when the loop handled the last tick
+	ticking bool      // the Host does not know yet that this is done
 	elect   *time.Timer
 	backlog []Update // not yet taken by the owner
 	waiting []waiter
@@ -58,6 +59,10 @@ func (n *Node) run() {
 	n.ticked = time.Now()
 	for {
 		n.ready()
+		if n.ticking {
+			n.ticking = false
+			n.host.handled()
+		}
 		out, next := n.next()
 		select {
 		case <-n.ticks:
@@ -85,7 +90,7 @@ func (n *Node) run() {
 func (n *Node) tick() {
 	now := time.Now()
 	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.host.cfg.Heartbeat)-1))
-	n.ticked = now
+	n.ticked, n.ticking = now, true
 }
 
 // work handles one turn of queued work. An error ends the loop.

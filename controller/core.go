@@ -45,6 +45,7 @@ type Core struct {
 	calls    []ledger.Call   // likewise
 	frames   []*ledger.Frame // of other groups; likewise
 	turns    uint64          // number of the turn
+	ticked   time.Time       // time of the last Tick
 	hosting  *replay.Core    // nil without replayed applications
 
 	follower *proxy.Follower
@@ -298,8 +299,33 @@ func (c *Core) propose(entry []byte) error {
 	return fmt.Errorf("controller %s: propose an entry in term %d: %w", c.cfg.Name, c.role.Term, err)
 }
 
-// Tick reports switches that stayed away, and logs which commands are complete. It is called every few milliseconds.
+// NextTick returns when Tick is to be called, unless something else happens before.
+func (c *Core) NextTick() time.Time {
+	soon := c.ticked.Add(TickInterval)
+	if c.hosting != nil || c.follower.Broken() || c.leader.Broken() || c.ledger.Busy() {
+		return soon
+	}
+	// At times that are the same for all groups: one look at all of them wakes the process once.
+	late := c.ticked.Add(QuietInterval - time.Duration(c.clock(c.ticked))%QuietInterval)
+	if !c.role.Leading {
+		return late
+	}
+	if c.draining || c.paths.IsZero() || len(c.held)+len(c.absent)+len(c.moves)+len(c.requests) > 0 {
+		return soon
+	}
+	at, ok := c.ledger.NextTimer()
+	if due := c.began.Add(time.Duration(at - c.began.UnixNano())); ok && due.Before(late) {
+		late = due
+	}
+	if late.Before(soon) {
+		return soon
+	}
+	return late
+}
+
+// Tick reports switches that stayed away, and logs which commands are complete. See NextTick.
 func (c *Core) Tick(now time.Time) error {
+	c.ticked = now
 	c.deferElection(now)
 	c.follower.Tick(now)
 	c.leader.Tick(now)

@@ -158,8 +158,9 @@ func (g *group) close() error {
 // loop is the control path of this group at this controller. Each turn handles everything that waits, executes inputs
 // while there is room, proposes one entry, and releases what was committed.
 func (g *group) loop() error {
-	ticker := time.NewTicker(TickInterval)
-	defer ticker.Stop()
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	var next time.Time // when tick fires; zero: it has fired
 	for {
 		select {
 		case <-g.stop:
@@ -180,7 +181,8 @@ func (g *group) loop() error {
 			if err := g.core.Encoded(state); err != nil {
 				return err
 			}
-		case now := <-ticker.C:
+		case now := <-tick.C:
+			next = time.Time{}
 			if err := g.core.Tick(now); err != nil {
 				return err
 			}
@@ -190,6 +192,11 @@ func (g *group) loop() error {
 		}
 		if err := g.core.Turn(time.Now()); err != nil {
 			return err
+		}
+		// A tick that comes too early does no harm, so the timer is set once for many turns.
+		if at := g.core.NextTick(); next.IsZero() || at.Before(next) {
+			next = at
+			tick.Reset(time.Until(at))
 		}
 	}
 }

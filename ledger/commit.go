@@ -354,6 +354,25 @@ func (c *Core) timer(name timerName, t timer) {
 	}
 }
 
+// Busy says whether something is on its way which Tick or Cut moves on, so that both are to be called soon. Otherwise
+// nothing happens before NextTimer.
+func (c *Core) Busy() bool {
+	if !c.leading {
+		return false
+	}
+	waits := len(c.inflight) + len(c.acked) + len(c.taken) + len(c.stalled) + len(c.late) + len(c.leaving) +
+		len(c.unassigned) + len(c.unpublished)
+	if waits > 0 || !c.batch.empty() {
+		return true
+	}
+	for _, p := range c.peers {
+		if p.sentItems > 0 || p.group == nowhere && len(p.links) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // NextTimer returns when, on the caller's clock, the next timer is due.
 func (c *Core) NextTimer() (at int64, ok bool) {
 	if !c.leading || len(c.due) == 0 {

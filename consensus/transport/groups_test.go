@@ -28,12 +28,13 @@ type arrival struct {
 	frames string // type and group of each
 }
 
-// Heartbeats of several groups leave in one write. No other message waits, and a heartbeat waits for a millisecond at
-// most. Time is virtual.
+// Heartbeats of several groups leave in one write. No other message waits. A heartbeat waits for a millisecond at most,
+// and an answer to one until the next heartbeats. Time is virtual.
 func TestHeartbeatsGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
-		tr := Start(Config{ID: 1, Peers: map[uint64]string{2: "two"}, Handler: newHeard(),
+		const tick = 5 * time.Millisecond
+		tr := Start(Config{ID: 1, Peers: map[uint64]string{2: "two"}, Handler: newHeard(), Heartbeat: tick,
 			Logger: slog.New(slog.DiscardHandler),
 			Dial:   func(context.Context, uint64, string) (net.Conn, error) { return here, nil }})
 		tr.Gather(true)
@@ -80,6 +81,20 @@ func TestHeartbeatsGather(t *testing.T) {
 		send(2, raftpb.MsgHeartbeat)
 		expect("a group that is late", arrival{gather, "MsgHeartbeat of 1, "},
 			arrival{3 * gather, "MsgHeartbeat of 2, "})
+
+		send(1, raftpb.MsgHeartbeat)
+		send(2, raftpb.MsgHeartbeat)
+		tr.Flush()
+		expect("all groups of a tick", arrival{0, "MsgHeartbeat of 1, MsgHeartbeat of 2, "})
+
+		send(1, raftpb.MsgHeartbeatResp)
+		time.Sleep(2 * gather)
+		send(2, raftpb.MsgHeartbeat)
+		expect("an answer and the next heartbeat",
+			arrival{3 * gather, "MsgHeartbeatResp of 1, MsgHeartbeat of 2, "})
+
+		send(1, raftpb.MsgHeartbeatResp)
+		expect("an answer alone", arrival{tick, "MsgHeartbeatResp of 1, "})
 
 		send(1, raftpb.MsgApp)
 		expect("entries", arrival{0, "MsgApp of 1, "})

@@ -27,7 +27,8 @@ type peer struct {
 	connected bool
 	queue     []wire.Message
 	bytes     int
-	gathering bool           // only heartbeats are queued, and they wait for others
+	gathering bool           // only heartbeats and answers to them are queued, and they wait for others
+	waits     time.Duration  // for how long the first of these waits, while gathering
 	snapshots []wire.Message // at most one of each group; the first is on its way, or about to be
 	payloads  []wire.Message // oldest first, without what was sent of the first
 	payload   int            // bytes in payloads
@@ -45,6 +46,16 @@ func (p *peer) isConnected() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.connected
+}
+
+// flush sends what waits for others.
+func (p *peer) flush() {
+	p.mu.Lock()
+	gathering := p.gathering
+	p.mu.Unlock()
+	if gathering {
+		p.signal()
+	}
 }
 
 // send queues m, or drops it.
@@ -88,19 +99,30 @@ func (p *peer) queued(m wire.Message) (queued, wait bool) {
 	}
 	p.queue = append(p.queue, m)
 	p.bytes += size
-	if !heartbeat(m) || !p.cfg.gathers.Load() {
+	d := p.cfg.waits(m)
+	if d == 0 {
 		return true, false
 	}
-	if len(p.queue) == 1 {
-		p.gathering = true
-		p.late.Reset(gather)
+	if len(p.queue) == 1 || p.gathering && d < p.waits {
+		p.gathering, p.waits = true, d
+		p.late.Reset(d)
 	}
 	return true, true
 }
 
-func heartbeat(m wire.Message) bool {
-	typ := m.Raft.GetType()
-	return typ == raftpb.MsgHeartbeat || typ == raftpb.MsgHeartbeatResp
+// waits is how long a message waits for others, at most.
+func (c *Config) waits(m wire.Message) time.Duration {
+	if !c.gathers.Load() {
+		return 0
+	}
+	switch m.Raft.GetType() {
+	case raftpb.MsgHeartbeat:
+		return gather
+	case raftpb.MsgHeartbeatResp:
+		return max(gather, c.Heartbeat)
+	default:
+		return 0
+	}
 }
 
 // take returns what the writer sends next: all messages, the snapshot that is on its way, and whether there are

@@ -3,9 +3,10 @@
 // each pair has two connections, and neither side waits for the other to dial. The package handles framing and
 // connections and knows little of Raft: it drops and reports messages that cannot be sent, and Raft sends them again.
 //
-// With several groups, heartbeats and their answers wait for one another for at most a millisecond: those that are sent
-// because of one tick leave in one write to each controller, and are received by one read. Any other message is sent at
-// once, and takes along the heartbeats that wait.
+// With several groups, heartbeats wait for one another until Flush, or for a millisecond: those that are sent because
+// of one tick leave in one write to each controller, and are received by one read. Answers to heartbeats wait for the
+// next heartbeats to that controller, which leave within the time of a tick. Any other message is sent at once, and
+// takes along what waits.
 //
 // By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
 package transport
@@ -57,6 +58,9 @@ type Config struct {
 	Dial func(ctx context.Context, controller uint64, address string) (net.Conn, error)
 	// Admit says, after the hello, whether a peer may act as a given controller; nil: every peer may.
 	Admit func(conn net.Conn, controller uint64) error
+
+	// Heartbeat is the time between two heartbeats of a group, for which answers to them wait at most.
+	Heartbeat time.Duration
 
 	// Founded says whether this controller's log of group 0 is still as it was created for a new group, or not known
 	// yet; nil: it is not.
@@ -183,6 +187,13 @@ func (t *Transport) isPeer(id uint64) bool { return t.peer(id) != nil }
 
 // Gather says whether heartbeats wait for those of other groups. It saves time only if there are several groups.
 func (t *Transport) Gather(on bool) { t.cfg.gathers.Store(on) }
+
+// Flush sends the heartbeats that wait for those of other groups, because there are no more.
+func (t *Transport) Flush() {
+	for _, p := range *t.peers.Load() {
+		p.flush()
+	}
+}
 
 // Send queues messages for the controllers of the replicas that they name. It never waits.
 func (t *Transport) Send(messages []wire.Message) {

@@ -321,6 +321,9 @@ func (f *Follower) Tick(now time.Time) {
 	}
 }
 
+// Broken says whether the link to the leader is to be made again by Tick.
+func (f *Follower) Broken() bool { return f.member != 0 && f.broken }
+
 // Receive handles a payload of another controller, if it is from a leader.
 func (f *Follower) Receive(now time.Time, from uint64, payload []byte) {
 	if !fromLeader(payload) {

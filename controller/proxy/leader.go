@@ -151,6 +151,11 @@ func (l *Leader) Tick(now time.Time) {
 	}
 }
 
+// Broken says whether there is a link that Tick ends.
+func (l *Leader) Broken() bool {
+	return slices.ContainsFunc(l.followers, func(f *follower) bool { return f.broken })
+}
+
 // Stop ends all links without a word, as if this controller had crashed: the followers notice that it is silent, and
 // their sessions keep what is not in the log.
 func (l *Leader) Stop() {

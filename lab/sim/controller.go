@@ -111,8 +111,10 @@ func (n *controllerNode) schedule() {
 	})
 	n.p.every(controller.TickInterval, func() {
 		for _, r := range n.replicas {
-			n.check(r.core.Tick(n.p.clock()))
-			r.turn()
+			if now := n.p.clock(); !now.Before(r.core.NextTick()) {
+				n.check(r.core.Tick(now))
+				r.turn()
+			}
 		}
 	})
 	n.p.every(southbound.DefaultEchoInterval, n.echo)
