@@ -23,19 +23,30 @@ const maxMoves = 4096
 
 // move is an actor that is to move to a group.
 type move struct {
-	actor ledger.Actor
-	to    uint64
+	actor      ledger.Actor
+	to         uint64
+	controller uint64 // that is told if it cannot; 0: none
+	id         uint64 // of its call
 }
 
 // toMove takes a request to move an actor. One that is damaged, or arrives at a controller that does not lead, is
 // dropped.
 func (c *Core) toMove(payload []byte) {
-	to, n := binary.Uvarint(payload)
-	if n <= 0 || !c.role.Leading || len(c.moves) >= maxMoves {
+	if !c.role.Leading || len(c.moves) >= maxMoves {
 		return
 	}
-	if a, rest, err := ledger.ParseActor(payload[n:]); err == nil && len(rest) == 0 {
-		c.moves = append(c.moves, move{a, to})
+	var m move
+	for _, v := range []*uint64{&m.controller, &m.id, &m.to} {
+		n := 0
+		if *v, n = binary.Uvarint(payload); n <= 0 {
+			return
+		}
+		payload = payload[n:]
+	}
+	var rest []byte
+	var err error
+	if m.actor, rest, err = ledger.ParseActor(payload); err == nil && len(rest) == 0 {
+		c.moves = append(c.moves, m)
 	}
 }
 
@@ -45,6 +56,9 @@ func (c *Core) executeMoves() {
 		m := c.moves[0]
 		if err := c.ledger.Move(m.actor, m.to); err != nil {
 			c.log.Warn("an actor does not move", "actor", m.actor.String(), "to", m.to, "err", err)
+			if m.controller != 0 && errors.Is(err, ledger.ErrImmovable) { // else the directory says where it lives
+				c.outside.Answer(m.controller, outcome{m.id, failed, []byte(err.Error())}.append(nil))
+			}
 		} else {
 			c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
 		}
@@ -127,8 +141,11 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	if at, known := c.lives(a); known && at.Group == m.Group {
-		c.router.sendPayload(at.Group, MovePayload(a, m.Group)) // a move that has begun is called off
+		c.router.sendPayload(at.Group, MovePayload(a, m.Group, 0, 0)) // a move that has begun is called off
 	}
+	var id uint64
+	var refused <-chan outcome
+	defer func() { c.calls.end(id) }()
 	for {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
 		at, known := c.lives(a)
@@ -142,8 +159,14 @@ func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
 		}
 		select {
 		case <-news:
+		case o := <-refused:
+			if refused = nil; o.kind == failed {
+				return Moved{}, errors.New(string(o.message))
+			}
 		case <-again.C:
-			c.router.sendPayload(at.Group, MovePayload(a, m.Group))
+			c.calls.end(id)
+			id, refused = c.calls.begin(at.Group)
+			c.router.sendPayload(at.Group, MovePayload(a, m.Group, c.cfg.Consensus.ID, id))
 			again.Reset(moveEvery)
 		case <-ctx.Done():
 			return Moved{}, fmt.Errorf("%v has not moved in time, and may move later: its group, group %d and the "+

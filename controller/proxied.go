@@ -39,7 +39,7 @@ func (c *Core) MoveProxied(now time.Time, groups []Led) {
 		c.stays[id] = now.Add(proxiedAgain)
 		c.log.Info("a switch moves, because its agent has no connection to the leader of its group", "switch", id,
 			"to", to)
-		c.moves = append(c.moves, move{theSwitch(id), to})
+		c.moves = append(c.moves, move{actor: theSwitch(id), to: to})
 	}
 }
 

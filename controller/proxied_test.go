@@ -41,7 +41,7 @@ func TestMoveProxied(t *testing.T) {
 			switch {
 			case c.want == 0 && len(l.moves) > 0:
 				t.Errorf("it moves: %v", l.moves)
-			case c.want > 0 && (len(l.moves) != 1 || l.moves[0] != move{theSwitch(1), c.want}):
+			case c.want > 0 && (len(l.moves) != 1 || l.moves[0] != move{actor: theSwitch(1), to: c.want}):
 				t.Errorf("it moves: %v, want to group %d", l.moves, c.want)
 			}
 			l.moves = nil

@@ -17,7 +17,8 @@ import (
 //	framePayload u8  | a frame of streams (ledger.Core.Frames)
 //	resendPayload u8 | group uvarint: this group has a new leader
 //	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
-//	movePayload u8 | group uvarint | actor: the actor is to move to this group
+//	movePayload u8 | controller uvarint | id uvarint | group uvarint | actor: the actor is to move to this group. If
+//	  it cannot, the controller is told by an answer to a call with that id
 //	callPayload u8, answerPayload u8: see call.go
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
@@ -132,9 +133,14 @@ func RelocatedPayload(moved []ledger.Actor, all bool) []byte {
 	return b
 }
 
-// MovePayload is the payload that asks the leader of an actor's group to move it.
-func MovePayload(a ledger.Actor, to uint64) []byte {
-	return a.Append(binary.AppendUvarint([]byte{movePayload}, to))
+// MovePayload is the payload that asks the leader of an actor's group to move it. If the actor cannot move, the leader
+// answers to the call with this id of a controller; without a controller (0) it does not.
+func MovePayload(a ledger.Actor, to, controller, id uint64) []byte {
+	b := []byte{movePayload}
+	for _, n := range []uint64{controller, id, to} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return a.Append(b)
 }
 
 // lives is the ledger.Directory.

@@ -59,6 +59,7 @@ type Core struct {
 	peers       map[uint64]*peer      // the groups to which something is sent
 	senders     map[Actor][]*outgoing // the streams to an actor
 	leaving     []*departure          // see Moves
+	givenUp     map[Actor]givenUp     // until Move says so
 	unassigned  []Actor               // see Unassigned
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last

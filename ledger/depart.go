@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // departure is the leader's part of a move from here.
@@ -85,6 +86,7 @@ func (c *Core) departure(a Actor, to uint64) *departure {
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
 func (c *Core) leadMoves() {
+	c.givenUp = map[Actor]givenUp{}
 	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
 		c.leave(a, c.state.moves.leaving[a])
 	}
@@ -164,9 +166,25 @@ func (d *departure) copyAgain() {
 	clear(d.dirty)
 }
 
+// givenUp is why a move ended before the actor departed.
+type givenUp struct {
+	err error
+	at  int64 // ledger time
+}
+
+// What was given up is remembered for so long, of so many actors.
+const (
+	rememberGivenUp = 5 * time.Second
+	maxGivenUp      = 4096
+)
+
 // giveUp ends a move before the actor departs, because it cannot.
 func (c *Core) giveUp(d *departure, err error) {
 	c.callOff(d.actor, d.to)
+	if len(c.givenUp) >= maxGivenUp {
+		clear(c.givenUp)
+	}
+	c.givenUp[d.actor] = givenUp{err, c.clock}
 	c.logFailure(Failure{App: d.actor.App, Err: fmt.Errorf("move %v to group %d: %w", d.actor, d.to, err)})
 }
 

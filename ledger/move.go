@@ -54,7 +54,8 @@ var (
 )
 
 // Move begins to move an actor to another group. If that is this group, it calls off a move that has begun. The caller
-// has checked Room, and calls Moves to go on. After an error nothing has changed.
+// has checked Room, and calls Moves to go on. After an error nothing has changed. If a move that has begun is given up,
+// because too much of the actor changes or a value is too large, that is the error of the next Move of that actor.
 func (c *Core) Move(a Actor, to uint64) error {
 	at, known := c.where(a)
 	switch {
@@ -69,6 +70,12 @@ func (c *Core) Move(a Actor, to uint64) error {
 	if a.isSwitch() {
 		if err := c.movable(a.Switch, to); err != nil {
 			return fmt.Errorf("move %v: %w", a, err)
+		}
+	}
+	if was, is := c.givenUp[a]; is {
+		delete(c.givenUp, a)
+		if to != c.group && c.clock-was.at < int64(rememberGivenUp) {
+			return fmt.Errorf("move %v: %w", a, was.err)
 		}
 	}
 	if was, leaving := c.state.moves.leaving[a]; leaving && was != to {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -418,10 +419,17 @@ func TestTooLargeToMove(t *testing.T) {
 		t.Errorf("failures %v, directory %v", failures, s.rows)
 	}
 	s.app[1].do = nil
+	if err := s.groups[1].leader.Move(ofApp, 2); !errors.Is(err, ErrImmovable) {
+		t.Errorf("who asks again is told: %v", err)
+	}
 	s.move(ofApp, 1, 2)
 	s.run()
 	if failures := s.groups[1].leader.Failures(); len(failures) != 1 {
 		t.Errorf("the second time: failures %v", failures)
+	}
+	s.groups[1].leader.clock += int64(rememberGivenUp)
+	if err := s.groups[1].leader.Move(ofApp, 2); err != nil {
+		t.Errorf("after some time: %v", err)
 	}
 }
 

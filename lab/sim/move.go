@@ -31,7 +31,7 @@ func (s *simulation) moveOne() {
 	}
 	if at, known := s.groups[to].lives(n.assigned.view.Of)(a); known {
 		s.w.note(n.p, "asks group %d to move %v to group %d", at.Group, a, to)
-		n.p.after(0, func() { n.sendPayload(at.Group, controller.MovePayload(a, to)) })
+		n.p.after(0, func() { n.sendPayload(at.Group, controller.MovePayload(a, to, n.id, 1)) })
 	}
 }
 

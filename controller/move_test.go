@@ -1,0 +1,52 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// large is applications of which one has a value that is too large to move. Another answers packets.
+func large() []ledger.Application {
+	a := app.New("large")
+	values := app.NewMap[uint64, uint64, []byte](a, "values")
+	app.Handle(a, func(app.SwitchUp) app.Cells { return app.Need(values.Cell(0)) },
+		func(tx *app.Tx, _ app.SwitchUp) error {
+			values.Put(tx, 0, 1, make([]byte, 1<<20+1))
+			return nil
+		})
+	return append(hubs(), a)
+}
+
+// Who asks for a move that is not possible is told why, at whichever controller.
+func TestImmovable(t *testing.T) {
+	s := startTestCluster(&testCluster{t: t, apps: large, several: true})
+	s.run(1, 100*time.Millisecond)
+	home := HomeOf("large", 3)
+	for id, c := range s.controllers {
+		ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
+		_, err := c.move(ctx, Move{App: "large", Group: home%3 + 1})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), ledger.ErrImmovable.Error()) {
+			t.Errorf("controller %d: %v", id, err)
+		}
+	}
+}
+
+// A leader answers a request that it refuses, if somebody waits for that.
+func TestRefusedMoveIsAnswered(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(1)
+	actor := ledger.Actor{App: "echoer"}
+	for _, payload := range [][]byte{MovePayload(actor, 2, 0, 0), MovePayload(actor, 2, 7, 5),
+		MovePayload(actor, 2, 7, 6)[:5]} {
+		s.core.Payload(s.now, 0, payload)
+	}
+	s.turn()
+	s.said("answer 5 to 7: 1 move application echoer: the actor cannot move: only switches and shards of " +
+		"applications move, and those of a switch with it")
+}
