@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 )
 
 // readSize is how much is asked of a connection at once.
@@ -118,7 +119,7 @@ func introduce(conn net.Conn, h wire.Hello) error {
 
 // receive hands all messages to the handler until the connection breaks.
 func receive(conn net.Conn, from uint64, cfg Config) error {
-	r := bufio.NewReaderSize(conn, readSize)
+	r := bufio.NewReaderSize(rawconn.Of(conn), readSize)
 	var header [wire.FrameHeaderLen]byte
 	var body []byte
 	var d wire.Decoder

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -248,7 +249,7 @@ func (p *peer) connect() error {
 
 	p.setConnected(true)
 	defer p.setConnected(false)
-	return p.write(ctx, conn)
+	return p.write(ctx, rawconn.Of(conn))
 }
 
 // setConnected false drops what is queued: it would be stale when the controller is back.

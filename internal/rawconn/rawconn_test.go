@@ -1,0 +1,115 @@
+package rawconn
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pair returns both ends of a TCP connection.
+func pair(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dialed, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dialed.Close(); accepted.Close() })
+	return Of(dialed), Of(accepted)
+}
+
+// What is written arrives, also if it is more than the kernel keeps, and the end arrives after it.
+func TestCopies(t *testing.T) {
+	a, b := pair(t)
+	sent := make([]byte, 20<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(sent)
+	written := make(chan error, 1)
+	go func() {
+		n, err := a.Write(sent)
+		if err == nil && n != len(sent) {
+			err = io.ErrShortWrite
+		}
+		a.Close()
+		written <- err
+	}()
+	time.Sleep(10 * time.Millisecond) // so that the writer waits, too
+	var got bytes.Buffer
+	for buf := make([]byte, 100_000); ; {
+		n, err := b.Read(buf)
+		got.Write(buf[:n])
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-written; err != nil || !bytes.Equal(got.Bytes(), sent) {
+		t.Errorf("%d bytes of %d arrived as they were sent: %v", got.Len(), len(sent), err)
+	}
+}
+
+// Errors are those of package net.
+func TestErrors(t *testing.T) {
+	a, b := pair(t)
+	if n, err := b.Read(nil); n != 0 || err != nil {
+		t.Errorf("a read of nothing: %d, %v", n, err)
+	}
+	if n, err := b.Write(nil); n != 0 || err != nil {
+		t.Errorf("a write of nothing: %d, %v", n, err)
+	}
+	late := func() error {
+		_ = b.SetDeadline(time.Now().Add(time.Millisecond))
+		_, err := b.Read(make([]byte, 1))
+		return err
+	}
+	if err := late(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a read that is late: %v", err)
+	}
+	if _, err := b.Write(make([]byte, 20<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a write that is late: %v", err)
+	}
+	_ = b.SetDeadline(time.Time{})
+	_ = a.(interface{ SetLinger(int) error }).SetLinger(0)
+	a.Close()
+	_, err := b.Read(make([]byte, 1))
+	var op *net.OpError
+	if !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) || op.Op != "read" {
+		t.Errorf("a read after a reset: %v", err)
+	}
+	if _, err := b.Write([]byte{1}); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("a write after a reset: %v", err)
+	}
+	b.Close()
+	if _, err := b.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a read of a closed connection: %v", err)
+	}
+}
+
+// A connection that is not of TCP stays as it is.
+func TestOthers(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	defer a.Close()
+	if Of(a) != a {
+		t.Error("a pipe has changed")
+	}
+}
