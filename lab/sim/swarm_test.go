@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 250, "how many seeds TestSwarm runs")
+	seeds = flag.Int("seeds", 150, "how many seeds TestSwarm runs")
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
