@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -377,8 +378,8 @@ func (h *Host) Close() error {
 	h.closed = true
 	nodes, fault := *h.nodes.Load(), h.fault
 	h.mu.Unlock()
-	for _, n := range nodes {
-		n.inbox.stop(ErrClosed)
+	for _, n := range nodes { // a fault stops them one after the other: some may not know it yet
+		n.inbox.stop(cmp.Or(fault, ErrClosed))
 	}
 	for _, n := range nodes {
 		<-n.done

@@ -17,7 +17,7 @@ type Goal struct {
 // Step is the next step toward a Goal.
 type Step struct {
 	Change MemberChange // to be made now, unless one of the others is set
-	Wait   *Peer        // this learner does not have the log yet
+	Wait   *Peer        // this learner does not have the log yet, or is not connected
 	// Transfer says that this leader is to be removed, and must transfer the leadership first.
 	Transfer bool
 	Busy     bool // another change is in progress
@@ -61,6 +61,11 @@ func Plan(s Status, w Goal) (Step, error) {
 	s.balance(&c, w)
 	after := c.voters(s.Voters)
 	if len(after) < min(3, len(s.Voters)) {
+		if i := slices.IndexFunc(s.Peers, func(p Peer) bool {
+			return !p.Votes && !p.Ready(s.Last) && !slices.Contains(c.Remove, p.ID)
+		}); i >= 0 {
+			return Step{Wait: &s.Peers[i]}, nil // then it takes the other's place
+		}
 		return Step{}, ErrTooFew
 	}
 	if slices.Contains(c.Remove, s.ID) {

@@ -73,7 +73,8 @@ func (s *testCluster) placed(replication int, controllers ...uint64) {
 // While packets are answered, a controller joins, another one takes the place of one that is dead, and one leaves. Each
 // gets and gives up replicas, and nothing is lost or repeated.
 func TestMembersOfSeveralGroups(t *testing.T) {
-	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, replicas: 3, every: 50, later: 2})
+	s := startTestCluster(&testCluster{t: t, apps: hubs, several: true, replicas: 3, every: 50, later: 2,
+		timeout: 3 * time.Second})
 	const switches = 6
 	ended := make(chan load.Result, 1)
 	go func() { // until the second change is about done
@@ -97,8 +98,16 @@ func TestMembersOfSeveralGroups(t *testing.T) {
 	s.change(MemberChange{Replication: 3})
 	s.change(MemberChange{Remove: 3})
 	gone := s.controllers[3]
+	await.Until(t, "controller 3, which has left, to end", func() bool {
+		select {
+		case <-gone.Done():
+			return true
+		default:
+			return false
+		}
+	})
 	delete(s.controllers, 3)
-	if <-gone.Done(); !errors.Is(gone.Err(), consensus.ErrRemoved) {
+	if !errors.Is(gone.Err(), consensus.ErrRemoved) {
 		t.Errorf("controller 3, which has left: %v", gone.Err())
 	}
 	s.placed(3, 1, 4, 5)

@@ -211,7 +211,7 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 		}
 		if !w.Connected && !said {
 			said = true
-			fmt.Fprintf(out, "%s is added, but not connected: start it with holdfast serve --join; waiting for it\n",
+			fmt.Fprintf(out, "%s is not connected: start it, with holdfast serve --join if it is new; waiting for it\n",
 				w.Name)
 		}
 		bar.show(float64(w.Match)/float64(max(m.Last, 1)),

@@ -195,15 +195,8 @@ func (p *peer) run() {
 	backoff := MinBackoff
 	for p.ctx.Err() == nil {
 		start := time.Now()
-		if err := p.connect(); p.ctx.Err() == nil && err != nil && err.Error() != p.logged {
-			p.logged = err.Error()
-			p.cfg.Logger.Info("consensus: no connection to a controller", "id", p.id, "addr", p.addr, "err", err)
-			if errors.Is(err, errRemoved) {
-				p.cfg.Handler.Removed()
-			}
-			if errors.Is(err, errStranger) {
-				p.cfg.Handler.Stranger(p.id)
-			}
+		if err := p.connect(); p.ctx.Err() == nil && err != nil {
+			p.failed(err)
 		}
 		if time.Since(start) > steady {
 			backoff = MinBackoff
@@ -213,6 +206,20 @@ func (p *peer) run() {
 		case <-time.After(backoff):
 		}
 		backoff = min(2*backoff, MaxBackoff)
+	}
+}
+
+// failed tells why there is no connection: the log once, and the handler each time, since group 0 may not run yet.
+func (p *peer) failed(err error) {
+	if err.Error() != p.logged {
+		p.logged = err.Error()
+		p.cfg.Logger.Info("consensus: no connection to a controller", "id", p.id, "addr", p.addr, "err", err)
+	}
+	switch {
+	case errors.Is(err, errRemoved):
+		p.cfg.Handler.Removed()
+	case errors.Is(err, errStranger):
+		p.cfg.Handler.Stranger(p.id)
 	}
 }
 

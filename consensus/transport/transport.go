@@ -286,6 +286,9 @@ func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
 		old.Close() // the controller has dialed again, so it has given the old one up
 	}
 	t.incoming[from] = conn
+	if slices.Contains(t.gone, from) { // it was removed after the hello was answered: its next hello says so
+		conn.Close()
+	}
 	t.mu.Unlock()
 
 	err = receive(conn, from, t.cfg)

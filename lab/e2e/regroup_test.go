@@ -42,18 +42,24 @@ func TestRegroupRyu(t *testing.T) {
 	t.Parallel()
 	r := withAgents.startRyu(t, 1, cluster.Config{Apps: []string{"ryu.app.simple_switch_13"}})
 	r.connect()
-	play := func() (inputs uint64) {
+	inputs := func(least uint64) uint64 {
+		return r.await("the applications to get the packets", func(s cluster.Status) bool {
+			return s.Replayed != nil && s.Replayed.Inputs >= least
+		}).Replayed.Inputs
+	}
+	play := func(before uint64) uint64 {
 		for range 10 {
 			r.switches[0].packetIn("hello")
 		}
+		inputs(before + 10)
 		r.settled()
-		return r.await("the applications", func(s cluster.Status) bool { return s.Replayed != nil }).Replayed.Inputs
+		return inputs(0)
 	}
-	before := play()
+	before := play(2) // its arrival is two inputs
 	r.regroup()
 	r.waitUp(1)
 	r.running()
-	if after := play(); after != before+10 {
+	if after := play(before); after != before+10 {
 		t.Errorf("the applications have %d inputs, and had %d before", after, before)
 	}
 	if e := r.exact().Epochs; e != 1 {
