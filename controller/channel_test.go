@@ -77,7 +77,7 @@ func testLostChannel(t *testing.T, several bool) {
 	if !several {
 		master("its own session", func(id uint64, sw SwitchStatus) bool { return id == first && sw.Via == "" })
 	}
-	r := <-ended
+	r := await.End(t, "the load", ended)
 	// The switch also receives the table-miss entry, and the flood of its announcement.
 	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2 {
 		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, 2 expected", r.Total.Sent,

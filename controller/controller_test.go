@@ -103,7 +103,7 @@ func startTestCluster(s *testCluster) *testCluster {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := await.End(t, "the agent", ended); err != nil {
 			t.Errorf("agent: %v", err)
 		}
 	})
@@ -190,7 +190,9 @@ func (s *testCluster) restart(id uint64) *Controller {
 
 func (s *testCluster) stop(id uint64) {
 	s.t.Helper()
-	if err := s.controllers[id].Close(); err != nil {
+	c, closed := s.controllers[id], make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	if err := await.End(s.t, fmt.Sprint("controller ", id), closed); err != nil {
 		s.t.Errorf("controller %d: %v", id, err)
 	}
 	delete(s.controllers, id)

@@ -98,15 +98,8 @@ func TestMembersOfSeveralGroups(t *testing.T) {
 	s.change(MemberChange{Replication: 3})
 	s.change(MemberChange{Remove: 3})
 	gone := s.controllers[3]
-	await.Until(t, "controller 3, which has left, to end", func() bool {
-		select {
-		case <-gone.Done():
-			return true
-		default:
-			return false
-		}
-	})
 	delete(s.controllers, 3)
+	await.End(t, "controller 3, which has left,", gone.Done())
 	if !errors.Is(gone.Err(), consensus.ErrRemoved) {
 		t.Errorf("controller 3, which has left: %v", gone.Err())
 	}
@@ -118,7 +111,7 @@ func TestMembersOfSeveralGroups(t *testing.T) {
 	if now := s.controllers[1].assigned.layout(); !reflect.DeepEqual(now, before) {
 		t.Errorf("after a restart the layout is %+v, before %+v", now, before)
 	}
-	r := <-ended
+	r := await.End(t, "the load", ended)
 	// Each switch also receives the table-miss entry, and the flood of its announcement.
 	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
 		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,
@@ -177,7 +170,7 @@ func TestRegroup(t *testing.T) {
 	if row, _ := c.assigned.ofSwitch(switches + 1); row.Group != 2 {
 		t.Errorf("a new switch has %+v", row)
 	}
-	r := <-ended
+	r := await.End(t, "the load", ended)
 	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
 		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,
 			r.Total.Answered, r.Unanswered, r.Total.Unexpected, 2*switches)

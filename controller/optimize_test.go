@@ -117,7 +117,7 @@ func TestOptimizer(t *testing.T) {
 	if apart == 0 { // on a busy machine group 1 may have no leader when they begin
 		t.Log("all actors began at their switches: this run shows nothing of moves")
 	}
-	if r := <-ended; r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent {
+	if r := await.End(t, "the load", ended); r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent {
 		t.Errorf("%d moves; %d packet-ins, %d answered, %d not", len(moves), r.Total.Sent, r.Total.Answered, r.Unanswered)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -49,7 +50,7 @@ func TestSwitchesMove(t *testing.T) {
 			_ = g.handOver(t.Context())
 		}
 	}
-	r := <-ended
+	r := await.End(t, "the load", ended)
 	// Each switch also receives the table-miss entry, and the flood of its announcement.
 	if r.Unanswered != 0 || r.Total.Sent == 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*switches {
 		t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected", r.Total.Sent,

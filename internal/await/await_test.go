@@ -52,6 +52,21 @@ func TestUntil(t *testing.T) {
 	})
 }
 
+func TestEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan int, 1)
+		ended <- 7
+		if v := End(t, "it", ended); v != 7 {
+			t.Errorf("got %d", v)
+		}
+		why, took := fails(func(t testing.TB) { End(t, "the wait", ended) })
+		if !strings.HasPrefix(why, "the wait does not end within 30s\n") || !strings.Contains(why, "await.TestEnd") ||
+			took != Limit {
+			t.Errorf("after %v: %s", took, why)
+		}
+	})
+}
+
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Log
