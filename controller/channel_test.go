@@ -25,7 +25,8 @@ func TestLostChannelUnderLoad(t *testing.T) {
 
 func testLostChannel(t *testing.T, several bool) {
 	relays := map[uint64]*relay.Relay{}
-	s := &testCluster{t: t, apps: hubs, several: several, timeout: 3 * time.Second}
+	s := &testCluster{t: t, apps: hubs, several: several, timeout: 3 * time.Second,
+		election: time.Second} // so that the leader goes on, also on a busy machine
 	s.route = func(id uint64, address string) string {
 		relays[id] = relay.Start(s.listen("127.0.0.1:0"), address)
 		t.Cleanup(relays[id].Close)

@@ -42,6 +42,7 @@ type testCluster struct {
 	replicas    int           // of such a group; 0: 3
 	logger      *slog.Logger  // of the controllers; nil: quiet
 	timeout     time.Duration // SwitchTimeout; 0: 300 ms
+	election    time.Duration // 0: 200 ms
 	optimizer   *OptimizerConfig
 	apis        map[uint64]net.Listener // of controllers 1 to 3, if there is an optimizer
 	later       int                     // controllers 4 and more that may join: the agent knows their addresses
@@ -143,7 +144,8 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 		Consensus: consensus.HostConfig{ID: id, Listener: peer,
 			Dir: filepath.Join(s.dir, fmt.Sprint(id)),
 			// long timeouts, because other tests run at the same time
-			Heartbeat: 20 * time.Millisecond, Election: 200 * time.Millisecond, Logger: quiet},
+			Heartbeat: 20 * time.Millisecond, Election: cmp.Or(s.election, 200*time.Millisecond),
+			Logger: quiet},
 		Groups: groups, Open: func(uint64, uint64) (GroupConfig, error) {
 			return GroupConfig{Applications: s.apps()},
 				nil

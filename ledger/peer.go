@@ -24,7 +24,7 @@ type peer struct {
 
 // sending is the leader's part of an outgoing. It is not replicated; Lead resets it.
 type sending struct {
-	peer      *peer  // the group of the receiver; nil at a follower
+	peer      *peer  // the group of the receiver; nil at a follower, and until this leader uses the stream
 	committed uint64 // number of the last committed item
 	sent      uint64 // of the last one that was sent
 	taken     uint64 // of the last one that the receiver has acknowledged
@@ -118,12 +118,20 @@ func (c *Core) Unassigned() []Actor {
 	return list
 }
 
-// leadLinks is called when this replica begins to lead: everything that is not acknowledged is to be sent.
+// leadLinks is called when this replica begins to lead: everything that is not acknowledged is to be sent. Streams that
+// have nothing to send, which may be tens of thousands, are connected when they are used.
 func (c *Core) leadLinks() {
 	c.peers, c.crossings, c.taken, c.late = nil, crossings{}, nil, map[timerName]uint64{}
 	c.senders = map[Actor][]*outgoing{}
-	for _, k := range slices.SortedFunc(maps.Keys(c.state.links.out), Link.compare) {
-		c.connect(c.state.links.out[k])
+	var waiting []*outgoing
+	for _, o := range c.state.links.out {
+		if o.sending = o.led(); o.outbox.Len() > 0 {
+			waiting = append(waiting, o)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *outgoing) int { return a.compare(b.Link) })
+	for _, o := range waiting {
+		c.connect(o)
 	}
 	for a, at := range c.state.moves.at {
 		if at.Group == c.group {
@@ -136,10 +144,15 @@ func (c *Core) leadLinks() {
 	}
 }
 
+// led is the leader's part of an outgoing before anything is sent.
+func (o *outgoing) led() sending {
+	acked := o.outbox.Acked()
+	return sending{committed: o.outbox.Last(), sent: acked, taken: acked, logged: acked}
+}
+
 // connect begins the leader's part of an outgoing.
 func (c *Core) connect(o *outgoing) {
-	acked := o.outbox.Acked()
-	o.sending = sending{committed: o.outbox.Last(), sent: o.outbox.Acked(), taken: acked, logged: acked}
+	o.sending = o.led()
 	p := c.peerOf(o.To)
 	if p == nil {
 		p = c.peer(nowhere)
