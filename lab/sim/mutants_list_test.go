@@ -187,7 +187,7 @@ var mutants = []mutant{
 	{"do not send again what another group may have lost", "ledger/frame.go",
 		"	p.unsend(o)\n	p.readyIf(o)\n", "	p.readyIf(o)\n"},
 	{"forget at takeover what another group has not acknowledged", "ledger/peer.go",
-		"committed: o.outbox.Last(), sent: o.outbox.Acked(),", "committed: o.outbox.Last(), sent: o.outbox.Last(),"},
+		"committed: o.outbox.Last(), sent: acked,", "committed: o.outbox.Last(), sent: o.outbox.Last(),"},
 	{"execute items of another group twice", "ledger/crossing.go",
 		"	if next := uint64(i.watermark) + 1; seq != next {",
 		"	if next := uint64(i.watermark) + 1; seq > next {"},
