@@ -123,7 +123,7 @@ func (t *tally) step(s step, out io.Writer) (string, error) {
 
 // needsMore says whether a step needs more than Go.
 func (s step) needsMore() bool {
-	return s.args[0] == "go" && (s.tests || slices.Contains(s.args, "./lab/model"))
+	return s.tests || slices.Contains(s.args, "./lab/model")
 }
 
 // install begins to install what tests need, and returns what waits for it.

@@ -14,6 +14,8 @@ type step struct {
 	env    []string // in addition to that of this process, as "NAME=value"
 	args   []string // the command
 	tests  bool     // it is a run of go test, whose tests are counted
+	waits  bool     // its tests wait more than they compute
+	fills  bool     // it takes the processor time that a step leaves which waits
 	beside *step    // runs at the same time, as a part of this stage; may be nil
 }
 
@@ -78,10 +80,26 @@ func plan(t *tree, all bool, names []string) ([]step, error) {
 			make = p.all
 		}
 		if make != nil && (len(names) == 0 || slices.Contains(names, p.name)) {
-			steps = append(steps, make(t)...)
+			for _, s := range make(t) {
+				steps = s.join(steps)
+			}
 		}
 	}
 	return steps, nil
+}
+
+// join adds a step to those before it: beside one that waits, if it can fill that, else behind them.
+func (s step) join(steps []step) []step {
+	i := slices.IndexFunc(steps, func(o step) bool { return o.waits })
+	if !s.fills || i < 0 {
+		return append(steps, s)
+	}
+	last := &steps[i]
+	for last.beside != nil {
+		last = last.beside
+	}
+	last.beside = &s
+	return steps
 }
 
 // tree is what is known of the packages.
@@ -215,15 +233,20 @@ func e2eAll(t *tree) []step {
 func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 	steps := t.e2e(name, append(flags, "-parallel=4", "-skip="+long)...)
 	beside := t.e2e(name, append(flags, "-parallel=6", "-run="+long)...)
-	steps[0].env, beside[0].env, steps[0].beside = env, env, &beside[0]
+	steps[0].env, beside[0].env, steps[0].beside, steps[0].waits = env, env, &beside[0], true
 	return append(steps, t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
 }
 
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
 const matrixAll = "HOLDFAST_MATRIX=all"
 
+// mutants runs only when nobody else wants a processor, so that it does not hold up tests that measure time.
 func mutants(t *tree) []step {
-	return t.run("seeded bugs", t.mutated, "-tags=mutants", "-run=^TestMutants")
+	steps := t.run("seeded bugs", t.mutated, "-tags=mutants", "-run=^TestMutants")
+	for i := range steps {
+		steps[i].args, steps[i].fills = append([]string{"chrt", "--idle", "0"}, steps[i].args...), true
+	}
+	return steps
 }
 
 func swarm(t *tree) []step {
