@@ -553,14 +553,13 @@ func (t *experiment) compare(ctx context.Context, r *Result) error {
 }
 
 // read compares the logs with the switches, and with each other.
-func (t *experiment) read(r *Result) (err error) {
-	files := t.cluster.AuditFiles()
-	if r.Result, err = t.tally.Compare(files); err != nil {
+func (t *experiment) read(r *Result) error {
+	records, err := oracle.Read(t.cluster.AuditFiles())
+	if err != nil {
 		return err
 	}
-	records, err := oracle.Read(files)
-	r.Streams = oracle.CheckStreams(records)
-	return err
+	r.Streams, r.Result = oracle.CheckStreams(records), t.tally.Compare(records)
+	return nil
 }
 
 // movement is a value that changes while work is being done. done says that the leader knows of no work left, and has

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
@@ -16,7 +17,7 @@ import (
 // tally is what an experiment needs of oracle.Tally and oracle.Stock.
 type tally interface {
 	Counts() (sent, executed int)
-	Compare(files []string) (oracle.Result, error)
+	Compare(records []audit.Record) oracle.Result
 }
 
 // connect puts the witnesses between the switches and their agents, or their controllers, and connects them.

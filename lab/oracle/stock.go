@@ -271,14 +271,14 @@ func (s *Stock) forget(sw openflow.DatapathID, next *bundle) {
 }
 
 // Compare is Compare of Tally.
-func (s *Stock) Compare(files []string) (Result, error) {
+func (s *Stock) Compare(records []audit.Record) Result {
 	s.mu.Lock()
 	for sw, b := range s.rejected {
 		s.execute(sw, b)
 		delete(s.rejected, sw)
 	}
 	s.mu.Unlock()
-	return s.Tally.Compare(files)
+	return s.Tally.Compare(records)
 }
 
 // refuse removes a command that the switch refused from this controller.

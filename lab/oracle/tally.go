@@ -144,14 +144,8 @@ func (r Result) Exact() bool {
 		r.CommandsReordered == 0
 }
 
-// Compare reads the audit files of a cluster, which together must cover its log, and
-// compares. A controller that was killed leaves a file that ends early, and one that was restarted
-// or got a snapshot has gaps or repeats: records are taken once for each index and position.
-func (t *Tally) Compare(files []string) (Result, error) {
-	records, err := Read(files)
-	if err != nil {
-		return Result{}, err
-	}
+// Compare compares with what Read returns, whose order it may change.
+func (t *Tally) Compare(records []audit.Record) Result {
 	orderSwitches(records)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +194,7 @@ func (t *Tally) Compare(files []string) (Result, error) {
 			r.CommandsRepeated += len(list) // nobody issued them
 		}
 	}
-	return r, nil
+	return r
 }
 
 // Explain lists, for a result that is not exact, what the audit files have and what each switch executed: one line for
@@ -281,8 +275,9 @@ func difference[K comparable](want, got map[K]int) (missing, surplus int) {
 	return missing, surplus
 }
 
-// Read returns the records of audit files in log order, each once. A last line that was cut
-// off by a crash is skipped.
+// Read returns the records of the audit files of a cluster in log order, each once; together they must cover its log. A
+// controller that was killed leaves a file whose last line may be cut off, which is skipped, and one that was restarted
+// or got a snapshot leaves gaps or repeats.
 func Read(files []string) ([]audit.Record, error) {
 	type place struct {
 		group, index uint64

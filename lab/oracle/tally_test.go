@@ -97,6 +97,15 @@ func write(t *testing.T, entries [][]byte) string {
 	return writeGroup(t, 0, entries)
 }
 
+func read(t *testing.T, paths ...string) []audit.Record {
+	t.Helper()
+	records, err := Read(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
 func writeGroup(t *testing.T, group uint64, entries [][]byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "audit")
@@ -144,10 +153,7 @@ func TestCompare(t *testing.T) {
 			echo := of13.EchoReply{}
 			tally.FromSwitch(sw, echo.Append(nil, 1))
 			c.want.EventsProcessed, c.want.CommandsIssued, c.want.Epochs = 3, 3, 1
-			got, err := tally.Compare([]string{path, path})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := tally.Compare(read(t, path, path))
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
@@ -179,8 +185,8 @@ func TestCompareEpochs(t *testing.T) {
 				tally.ToSwitch(1, packetOut(string(d), 0))
 			}
 			c.want.EventsSent, c.want.EventsProcessed, c.want.CommandsIssued, c.want.Epochs = 4, 4, 4, 2
-			if got, err := tally.Compare([]string{write(t, twoEpochs(t, "ab", "cd"))}); err != nil || got != c.want {
-				t.Errorf("%v\ngot  %+v\nwant %+v", err, got, c.want)
+			if got := tally.Compare(read(t, write(t, twoEpochs(t, "ab", "cd")))); got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
 		})
 	}
