@@ -45,11 +45,14 @@ func command(env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output runs a command and returns all that it printed.
+// output runs a command and returns its standard output, and if it failed all that it printed. What a command that
+// succeeds says beside its output is left out: on a new machine the go command names each module that it downloads.
 func output(env []string, args ...string) (string, error) {
 	cmd := command(env, args...)
-	var both bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &both, &both
-	err := cmd.Run()
-	return both.String(), err
+	var out, aside bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &aside
+	if err := cmd.Run(); err != nil {
+		return out.String() + aside.String(), err
+	}
+	return out.String(), nil
 }

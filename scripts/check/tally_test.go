@@ -128,6 +128,17 @@ func TestStage(t *testing.T) {
 	}
 }
 
+// What a command says beside its output is no part of it, unless it fails.
+func TestOutput(t *testing.T) {
+	const both = "echo out; echo aside >&2; "
+	if said, err := output(nil, "sh", "-c", both); err != nil || said != "out\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+	if said, err := output(nil, "sh", "-c", both+"exit 3"); err == nil || said != "out\naside\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
 // What runs beside a step is a part of it: its tests are counted, and its failure is that of the step.
 func TestStepsSideBySide(t *testing.T) {
 	module(t, map[string]string{"good/a_test.go": mixed, "bad/a_test.go": "package bad\nvar x int = \"text\"\n"})
