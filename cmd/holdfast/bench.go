@@ -145,7 +145,8 @@ func benchFailoverCommand() *cobra.Command {
 each other and every packet is a packet-in. Kill the leader repeatedly, and measure each time how long
 it takes from SIGKILL until the switches receive commands again. The report counts the events and commands
 that were lost or repeated; exits 1 if there are any. With --groups per-controller there are six switches,
-and one controller after the other is killed, each of which leads a group.`,
+and one controller after the other is killed, each of which leads a group. The hosts are silent while
+a killed controller comes back.`,
 		Example: `  holdfast bench failover --kills 30 --json
   sudo holdfast bench failover --kills 10 --ovs
   holdfast bench failover --groups per-controller --kills 30 --json`,

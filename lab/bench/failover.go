@@ -33,19 +33,25 @@ func (b Failover) Validate() error {
 // Run runs the benchmark. If something was lost, repeated or out of order the report is complete, and the error is
 // that of failover.Result.Err.
 func (b Failover) Run(ctx context.Context, progress Progress) (Report, error) {
-	r, err := b.Kill(ctx, progress, nil)
+	r, err := b.kill(ctx, progress, nil, true)
 	if err != nil {
 		return Report{}, err
 	}
 	return b.Report(r), r.Err()
 }
 
-// Kill is the experiment of the benchmark. say is told what happens, as it happens; it may be nil.
+// Kill is the experiment of the benchmark, with traffic all the time. say is told what happens, as it happens, and may
+// be nil.
 func (b Failover) Kill(ctx context.Context, progress Progress, say func(line string)) (failover.Result, error) {
+	return b.kill(ctx, progress, say, false)
+}
+
+func (b Failover) kill(ctx context.Context, progress Progress, say func(line string), rest bool) (failover.Result,
+	error) {
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
-		PerController: b.Groups == PerController, App: b.App, Migrate: b.Migrate,
-		Between: b.Between, PingInterval: b.PingInterval, Durability: b.Durability, Progress: progress, Say: say})
+		PerController: b.Groups == PerController, App: b.App, Migrate: b.Migrate, Between: b.Between,
+		PingInterval: b.PingInterval, Rest: rest, Durability: b.Durability, Progress: progress, Say: say})
 }
 
 func (b Failover) withDefaults() Failover {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
@@ -42,7 +43,10 @@ type Config struct {
 	NoBundles     bool          // with Stock: the switches have no bundles
 	Migrate       bool          // with PerController: actors and switches move from group to group all the time
 	// kills of any controller, at random moments; how long they take is not measured
-	Soak     bool
+	Soak bool
+	// Rest makes hosts silent while a killed controller comes back and groups go home. That takes seconds, so most
+	// events, and most of the log to compare, would be of that time.
+	Rest     bool
 	Say      func(line string)            // called with each step, as it happens; may be nil
 	Progress func(done float64, s string) // may be nil
 }
@@ -134,6 +138,7 @@ type experiment struct {
 	killed  int           // by victim
 	clock   commandClock
 	taps    []*tap.Tap
+	resting atomic.Bool // hosts do not ping
 }
 
 // Run runs an experiment. The error is about the experiment itself; what was lost is in the Result.
@@ -236,6 +241,9 @@ func (t *experiment) run(ctx context.Context) (Result, error) {
 		kill = t.killAny
 	}
 	for n := range t.Kills {
+		if err := t.home(ctx); err != nil {
+			return r, err
+		}
 		if err := t.traffic(ctx, n); err != nil {
 			return r, err
 		}
@@ -306,7 +314,7 @@ func (t *experiment) startPings(ctx context.Context) (stop func()) {
 	hosts := t.net.hosts()
 	for i, h := range hosts {
 		turn := t.PingInterval * time.Duration(i) / time.Duration(len(hosts))
-		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], turn, t.PingInterval) })
+		wg.Go(func() { h.pingUntil(ctx, hosts[(i+1)%len(hosts)], turn, t.PingInterval, &t.resting) })
 	}
 	return func() { cancel(); wg.Wait() }
 }
@@ -361,219 +369,10 @@ func (t *experiment) traffic(ctx context.Context, kills int) error {
 	return nil
 }
 
-// observed is how long after a kill its silences are looked for. Without a command in that time it is looked again.
-const observed = time.Second
-
 // sections is more of the cluster file.
 func (t *experiment) sections() string {
 	if t.PerController {
 		return "groups: per-controller\n"
 	}
 	return ""
-}
-
-// victim returns the controller to kill next: the leader, or with several groups one after the other, since each leads
-// one.
-func (t *experiment) victim(ctx context.Context) (*cluster.Controller, error) {
-	if !t.PerController {
-		return t.cluster.WaitLeader(ctx)
-	}
-	t.killed++
-	all := t.cluster.Controllers()
-	return all[(t.killed-1)%len(all)], t.cluster.WaitHome(ctx)
-}
-
-// kill kills the leader, waits until the next one has taken over, and restarts the dead one.
-func (t *experiment) kill(ctx context.Context) (Kill, error) {
-	leader, err := t.victim(ctx)
-	if err != nil {
-		return Kill{}, err
-	}
-	k := Kill{Controller: leader.Name}
-	s, switches, err := t.serves(ctx, leader)
-	if err != nil {
-		return k, err
-	}
-	for _, g := range s.Groups {
-		if g.Role == "leader" {
-			k.Groups++
-		}
-	}
-	at := time.Now()
-	if err := leader.Kill(); err != nil {
-		return k, err
-	}
-	until := at
-	for ok := false; !ok; {
-		if until = until.Add(observed); until.Sub(at) > patience {
-			return k, fmt.Errorf("in the %v after %s was killed, not every one of its %d switches got a command\n%s",
-				patience, leader.Name, len(switches), t.cluster.Logs())
-		}
-		select {
-		case <-ctx.Done():
-			return k, ctx.Err()
-		case <-time.After(time.Until(until)):
-		}
-		k.Command, ok = t.clock.resumed(at, until, switches)
-	}
-	next, err := t.cluster.WaitLeader(ctx)
-	if err != nil {
-		return k, err
-	}
-	for _, h := range t.net.hosts() {
-		k.Hosts = max(k.Hosts, h.longestSilence(at, until))
-	}
-	leads := fmt.Sprintf("leader %s (SIGKILL); %s leads", leader.Name, next.Name)
-	if t.PerController {
-		leads = fmt.Sprintf("%s, which led a group (SIGKILL)", leader.Name)
-	}
-	t.Say(fmt.Sprintf("killed %s; first command after %s, hosts waited %s", leads,
-		k.Command.Round(100*time.Microsecond), k.Hosts.Round(100*time.Microsecond)))
-	if err := leader.Restart(); err != nil {
-		return k, err
-	}
-	if err := t.caughtUp(ctx, leader); err != nil {
-		return k, err
-	}
-	t.Say(fmt.Sprintf("restarted %s; it has caught up", leader.Name))
-	return k, nil
-}
-
-// serves returns the status of a controller and the switches of which it is the master. If switches move, it waits
-// until there is one.
-func (t *experiment) serves(ctx context.Context, c *cluster.Controller) (cluster.Status, []openflow.DatapathID, error) {
-	for {
-		s, err := c.Status(ctx)
-		if err != nil {
-			return s, nil, err
-		}
-		switches, err := mastered(s)
-		if err != nil {
-			return s, nil, fmt.Errorf("status of %s: %w", c.Name, err)
-		}
-		if len(switches) > 0 || !t.Migrate {
-			return s, switches, nil
-		}
-		select {
-		case <-ctx.Done():
-			return s, nil, ctx.Err()
-		case <-time.After(moveEvery):
-		}
-	}
-}
-
-// mastered returns the switches of which the controller with this status is the master.
-func mastered(s cluster.Status) (ids []openflow.DatapathID, err error) {
-	for _, sw := range s.Switches {
-		if sw.Role != "master" {
-			continue
-		}
-		id, err := strconv.ParseUint(sw.Switch, 16, 64) // as openflow.DatapathID.String
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, openflow.DatapathID(id))
-	}
-	return ids, nil
-}
-
-// soakSnapshots is the number of entries between snapshots: a controller that is back reads and audits again what
-// follows the last one.
-const soakSnapshots = 2000
-
-// killAny kills some controller, most often the leader, and restarts it after a moment.
-func (t *experiment) killAny(ctx context.Context) (k Kill, err error) {
-	victim, err := t.cluster.WaitLeader(ctx)
-	if err != nil {
-		return k, err
-	}
-	if t.PerController || rand.N(4) == 0 {
-		all := t.cluster.Controllers()
-		victim = all[rand.N(len(all))]
-	}
-	k.Controller = victim.Name
-	if err := victim.Kill(); err != nil {
-		return k, err
-	}
-	time.Sleep(rand.N(100 * time.Millisecond))
-	if err := victim.Restart(); err != nil {
-		return k, err
-	}
-	return k, t.caughtUp(ctx, victim)
-}
-
-// caughtUp waits until a restarted controller has the leader's log, and is connected to the switches.
-func (t *experiment) caughtUp(ctx context.Context, n *cluster.Controller) error {
-	var have cluster.Status
-	target, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
-	if err != nil {
-		return err
-	}
-	_, err = t.cluster.Wait(ctx, n.Name+" to catch up", func(cluster.Status) bool {
-		have, err = n.Status(ctx)
-		return err == nil && have.Reached(target)
-	})
-	if err != nil {
-		return err
-	}
-	return t.cluster.WaitReady(ctx, t.Switches)
-}
-
-// patience is how long nothing may change until missing messages count as lost. On a busy machine a process may wait
-// for a second, with its work still in its sockets.
-const patience = 10 * time.Second
-
-// compare waits until every event is processed and every command executed, or until nothing has changed for patience:
-// then the comparison says what is missing.
-func (t *experiment) compare(ctx context.Context, r *Result) error {
-	for moved := time.Now(); ; {
-		before, done, err := t.movement(ctx)
-		if err != nil {
-			return err
-		}
-		over := time.Since(moved) > patience
-		if done || over {
-			if err := t.read(r); err != nil || r.Exact() || over {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(300 * time.Millisecond):
-		}
-		after, _, err := t.movement(ctx)
-		if err != nil {
-			return err
-		}
-		if after != before {
-			moved = time.Now()
-		}
-	}
-}
-
-// read compares the logs with the switches, and with each other.
-func (t *experiment) read(r *Result) error {
-	records, err := oracle.Read(t.cluster.AuditFiles())
-	if err != nil {
-		return err
-	}
-	r.Streams, r.Result = oracle.CheckStreams(records), t.tally.Compare(records)
-	return nil
-}
-
-// movement is a value that changes while work is being done. done says that the leader knows of no work left, and has
-// seen as much as the switches.
-func (t *experiment) movement(ctx context.Context) (m [3]uint64, done bool, err error) {
-	s, err := t.cluster.Wait(ctx, "a leader", func(cluster.Status) bool { return true })
-	sent, executed := t.tally.Counts()
-	m[0], m[1] = uint64(sent), uint64(executed)
-	done = true
-	events := uint64(0) // without agents there are always more: the sync markers
-	for _, sw := range s.Switches {
-		events += sw.TotalEvents
-		m[2] += sw.TotalCommands
-		done = done && sw.CommandsDone == sw.CommandsSent
-	}
-	return m, done && events >= m[0] && m[2] <= m[1], err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -99,9 +100,9 @@ func (h *Host) fail(err error) {
 	}
 }
 
-// pingUntil sends a ping to peer at each interval until ctx ends, while fewer than maxWaiting are unanswered. It begins
-// after the given time.
-func (h *Host) pingUntil(ctx context.Context, peer *Host, after, interval time.Duration) {
+// pingUntil sends a ping to peer at each interval until ctx ends, unless the host is to rest, or maxWaiting are
+// unanswered. It begins after the given time.
+func (h *Host) pingUntil(ctx context.Context, peer *Host, after, interval time.Duration, rest *atomic.Bool) {
 	select {
 	case <-ctx.Done():
 		return
@@ -114,7 +115,9 @@ func (h *Host) pingUntil(ctx context.Context, peer *Host, after, interval time.D
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			h.ping(peer)
+			if !rest.Load() {
+				h.ping(peer)
+			}
 		}
 	}
 }
