@@ -31,6 +31,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -52,6 +53,7 @@ type App struct {
 	name     string
 	tables   map[string]split
 	handlers [256][]handler                      // of OpenFlow messages, by type
+	degraded [256][]handler                      // those of them that run without a majority
 	inputs   [ledger.Called + 1][]handler        // of the other inputs, by ledger.InputKind
 	emitted  map[string][]handler                // of applications' messages, by type name
 	levels   [256]Level                          // of OpenFlow messages, by type
@@ -143,10 +145,12 @@ func (a *App) strayed() error {
 
 // list returns the handlers of an input.
 func (a *App) list(in *ledger.Input) []handler {
-	switch in.Kind {
-	case ledger.Message:
+	switch {
+	case in.Kind == ledger.Message && a.tx.ledger.Degraded():
+		return a.degraded[in.Message[1]]
+	case in.Kind == ledger.Message:
 		return a.handlers[in.Message[1]]
-	case ledger.Emitted:
+	case in.Kind == ledger.Emitted:
 		return a.emitted[in.Name]
 	}
 	return a.inputs[in.Kind]
@@ -163,7 +167,8 @@ type event[M any] interface {
 // Reply, BarrierReply, Refused, Void. The map function cells returns what the handler reads or writes for a message:
 // see Need, Whole, Each and Drop. It must depend on the message only. Handle calls it once with an empty message, and
 // panics if that asks for what cannot be. nil means no cells. A handler without cells belongs to the application's
-// actor at the switch of the message. Byte slices in the message are valid during the call. The only option is At.
+// actor at the switch of the message. Byte slices in the message are valid during the call. The options are At and
+// Degraded.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()
@@ -174,14 +179,16 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 		}
 		return f.handle(tx, m, run)
 	}
-	level := ExactlyOnce
+	how := handling{level: ExactlyOnce}
 	for _, o := range options {
-		o(&level)
+		o(&how)
 	}
 	switch {
+	case how.degraded && (kind != ledger.Message || !message.Asynchronous(typ)):
+		panic(fmt.Sprintf("application %s: %T is not handled without a majority", a.name, *m))
 	case kind == ledger.Message:
-		a.add(typ, level, h)
-	case level != ExactlyOnce:
+		a.add(typ, how, h)
+	case how.level != ExactlyOnce:
 		panic(fmt.Sprintf("application %s: %T is %s always", a.name, *m, ExactlyOnce))
 	default:
 		a.inputs[kind] = append(a.inputs[kind], h)

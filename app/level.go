@@ -28,12 +28,18 @@ const (
 )
 
 // Option changes how a message is handled.
-type Option func(*Level)
+type Option func(*handling)
+
+// handling is what options choose.
+type handling struct {
+	level    Level
+	degraded bool
+}
 
 // At gives a type of message a weaker level in this application: PacketIn, PortStatus, FlowRemoved,
 // Reply, BarrierReply and Refused may have one. If several handlers take a type, the strongest holds.
 // Commands of one level to one switch keep their order; with those of another level they have none.
-func At(l Level) Option { return func(to *Level) { *to = l } }
+func At(l Level) Option { return func(h *handling) { h.level = l } }
 
 // levelled are the messages that may have a level, by the name that operators use.
 var levelled = map[string]uint8{
@@ -69,10 +75,14 @@ func (a *App) Level(typ uint8) (level Level, handles bool) {
 	return a.levels[typ], len(a.handlers[typ]) > 0
 }
 
-func (a *App) add(typ uint8, l Level, h handler) {
+func (a *App) add(typ uint8, how handling, h handler) {
+	l := how.level
 	if len(a.handlers[typ]) > 0 {
 		l = max(l, a.levels[typ])
 	}
 	a.levels[typ] = l
 	a.handlers[typ] = append(a.handlers[typ], h)
+	if how.degraded {
+		a.degraded[typ] = append(a.degraded[typ], h)
+	}
 }

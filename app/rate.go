@@ -111,7 +111,7 @@ type admission struct {
 // beginMetered is called for each input of an application with a rate.
 func (tx *Tx) beginMetered(in *ledger.Input) {
 	again, _ := tx.ledger.Redelivered()
-	tx.kind, tx.free, tx.admissions = in.Kind, again || !metered(in), tx.admissions[:0]
+	tx.kind, tx.free, tx.admissions = in.Kind, again || !metered(in) || tx.ledger.Degraded(), tx.admissions[:0]
 }
 
 // limited reports whether the present message counts.

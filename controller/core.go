@@ -52,11 +52,15 @@ type Core struct {
 	leader   *proxy.Leader
 	// at the leader: sessions here that are not used yet, because it uses a proxy
 	spares   map[openflow.DatapathID]*spare
-	claims   map[openflow.DatapathID]path      // of this term, of each switch that was claimed in it
+	claimed  uint64                            // the last term in which this member led
+	claims   map[openflow.DatapathID]path      // of that term, of each switch that was claimed in it
 	paths    time.Time                         // when paths were last looked at
 	left     map[openflow.DatapathID]time.Time // until when no proxy is used, because a session here has just ended
 	silences map[openflow.DatapathID]silence   // of this term
 	stays    map[openflow.DatapathID]time.Time // until when a switch is not moved because of its path, see MoveProxied
+	minority minority
+	// leaderless is when this member last noticed that it knows no leader
+	leaderless time.Time
 	// departed are switches that have left the group with the entries of this turn, see reassign
 	departed []openflow.DatapathID
 }
@@ -174,6 +178,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 	if c.began.IsZero() {
 		c.began = now
 	}
+	c.noticeLeader(now)
 	switch {
 	case u.Role != nil:
 		return c.changeRole(now, *u.Role)
@@ -217,6 +222,8 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
 	c.leavePaths(r.Term)
+	c.noticeLeader(now)
+	c.changeMinority(was, r)
 	if !r.Leading {
 		if was.Leading {
 			c.log.Warn("no longer leader", "term", was.Term)
@@ -241,6 +248,8 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	}
 	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
 	c.follower.Follow(now, 0, r.Term)
+	c.claimed = r.Term
+	clear(c.claims)
 	c.takeOverAll(now)
 	return nil
 }
@@ -326,9 +335,13 @@ func (c *Core) NextTick() time.Time {
 // Tick reports switches that stayed away, and logs which commands are complete. See NextTick.
 func (c *Core) Tick(now time.Time) error {
 	c.ticked = now
+	c.noticeLeader(now)
 	c.deferElection(now)
 	c.follower.Tick(now)
 	c.leader.Tick(now)
+	if c.minority.on {
+		c.leaveClaimed()
+	}
 	if !c.role.Leading {
 		return nil
 	}

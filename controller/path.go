@@ -185,7 +185,6 @@ func (c *Core) leavePaths(term uint64) {
 		}
 	}
 	clear(c.spares)
-	clear(c.claims)
 	clear(c.silences)
 	c.leader.Term(term)
 }

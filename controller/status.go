@@ -39,6 +39,7 @@ type Status struct {
 	backlog     []BacklogStatus
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
+	Stale       *Stale         `json:"stale,omitempty"` // nil: it knows a leader
 }
 
 // ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
@@ -76,7 +77,8 @@ type SwitchStatus struct {
 	// of its assignment to the group, if there are several groups
 	Assignment uint64 `json:"assignment_version,omitzero"`
 	State      string `json:"state"` // "up", "unreachable" or "down"
-	// of this controller: "master"; "proxy", if the leader is the master through it; "standby" or "none"
+	// of this controller: "master"; "degraded", if it was the master when it lost its majority, and runs the handlers
+	// marked for that; "proxy", if the leader is the master through it; "standby" or "none"
 	Role string `json:"role"`
 	Via  string `json:"via,omitempty"` // at the leader: the controller that is its proxy for the switch
 	// address from which the switch, or its agent, is connected to this controller; "" without a session
@@ -116,6 +118,7 @@ type GroupStatus struct {
 	LastIndex uint64   `json:"last_index"` // of its log
 	Applied   uint64   `json:"applied_index"`
 	Drained   bool     `json:"drained"`
+	Stale     *Stale   `json:"stale,omitempty"` // nil: it knows a leader
 	// items that the leader keeps for other groups, because these have not taken them yet
 	Backlog []BacklogStatus `json:"backlog,omitempty"`
 }
@@ -140,7 +143,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		}
 		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
 			Home: c.nameOf(c.home(g.number())), Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
-			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog}
+			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog, Stale: s.Stale}
 		if i == 0 {
 			all = s
 		} else {
@@ -221,7 +224,8 @@ func (c *Core) Status() Status {
 	s := Status{
 		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
 		Applied: c.applied, Snapshot: c.snapshot,
-		Apps: []string{}, Switches: []SwitchStatus{}, // not null in JSON
+		Stale: c.stale(),
+		Apps:  []string{}, Switches: []SwitchStatus{}, // not null in JSON
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
 	}
 	switch {
@@ -275,8 +279,12 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 		out.Role = "proxy"
 	}
 	st := s.State()
-	if s.master && c.role.Leading && !st.Fenced {
+	switch {
+	case !s.master || st.Fenced:
+	case c.role.Leading:
 		out.Role = "master"
+	case c.minority.on:
+		out.Role = "degraded"
 	}
 	out.Version = map[uint8]string{openflow.Version10: "1.0", openflow.Version13: "1.3", openflow.Version14: "1.4",
 		openflow.Version15: "1.5"}[st.Version]

@@ -69,7 +69,7 @@ func (c *Core) attach(s *attached) {
 	switch {
 	case !c.role.Leading:
 		c.use(id, s)
-		s.Standby(c.leadersGeneration(s))
+		c.follow(s)
 		c.step.looked = time.Time{} // check again in the next Tick
 	case c.remote(id) != nil:
 		c.stand(id, s)
@@ -114,6 +114,10 @@ func (c *Core) leave(now time.Time, session Session) {
 // deliver more. So a busy ledger slows down its switches.
 func (c *Core) Events(session Session, b southbound.Batch, done func(error)) {
 	if !c.role.Leading {
+		if handled, err := c.degrade(session, b); handled {
+			done(err)
+			return
+		}
 		c.follower.Events(session, b, done)
 		return
 	}
@@ -294,8 +298,15 @@ func (c *Core) leadersGeneration(s *attached) uint64 {
 // standBy makes all sessions standbys.
 func (c *Core) standBy() {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
-		c.sessions[id].master = false
-		c.sessions[id].Standby(c.leadersGeneration(c.sessions[id]))
+		c.follow(c.sessions[id])
+	}
+}
+
+// follow makes a session a standby, unless it is kept in a minority.
+func (c *Core) follow(s *attached) {
+	if !c.keep(s) {
+		s.master = false
+		s.Standby(c.leadersGeneration(s))
 	}
 }
 

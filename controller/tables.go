@@ -17,7 +17,9 @@ type Tables struct {
 	Application string `json:"application"`
 	Controller  string `json:"controller"` // that answers
 	Release     string `json:"release"`    // of its binary: releases may differ in the contents of Rows
-	Leader      string `json:"leader"`     // "" if it knows none; then Rows may be outdated
+	Leader      string `json:"leader"`     // of the first group; "" if it knows none
+	// Stale: it knows no leader of one of the groups, so Rows may be outdated; nil: it knows all.
+	Stale *Stale `json:"stale,omitempty"`
 	// of the log, or the sum of all groups: Rows contains the committed entries up to there
 	Applied  uint64       `json:"applied_index"`
 	Revision uint64       `json:"-"`    // see Controller.Revision
@@ -58,6 +60,9 @@ func (c *Controller) Tables(ctx context.Context, app string) (Tables, error) {
 		var failed error
 		err := g.inLoop(ctx, func() {
 			t.Applied += g.core.applied
+			if s := g.core.stale(); s != nil && (t.Stale == nil || s.Since.Before(t.Stale.Since)) {
+				t.Stale = s
+			}
 			t.Revision += g.core.ledger.Revision(app)
 			rows, failed = g.core.ledger.Rows(app, maxTables/len(groups))
 		})

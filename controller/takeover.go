@@ -72,7 +72,7 @@ func (c *Core) generation(s *attached) uint64 {
 	}
 	last.member = member
 	c.claims[s.Switch()] = last
-	return experimenter.Generation(c.version(s.Switch()), c.role.Term, last.number)
+	return experimenter.Generation(c.version(s.Switch()), c.claimed, last.number)
 }
 
 // version returns that of the newest assignment of a switch that is known here.

@@ -21,6 +21,8 @@ type Core struct {
 	answerers map[string]int
 	limits    Limits
 	levels    *levels
+	degraded  *degraded // nil if no handler runs without a majority
+	degrading bool      // one does
 	state     *state
 	frozen    bool // between Freeze and Thaw
 
@@ -120,7 +122,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		return nil, err
 	}
 	return &Core{apps: apps, answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
-		state: newState()}, nil
+		degraded: degradedOf(apps), state: newState()}, nil
 }
 
 // answerersOf returns which application handles an emitted message alone.

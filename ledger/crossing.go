@@ -56,8 +56,8 @@ func (tx *Tx) forward(to Actor) {
 
 // forward sends an input to an actor of another group.
 func (c *Core) forward(k Link, in *Input) {
-	if c.peerTo(k.To) == nil {
-		return // a switch that nobody knows
+	if c.degrading || c.peerTo(k.To) == nil {
+		return // to nobody, or to a switch that nobody knows
 	}
 	c.countForwarded(k)
 	x := &c.crossings

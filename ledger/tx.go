@@ -44,7 +44,10 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
 	tx.beginTally(app)
-	if tx.level < ExactlyOnce {
+	switch {
+	case c.degrading:
+		tx.bestEffort = &c.immediate
+	case tx.level < ExactlyOnce:
 		tx.bestEffort = c.bestEffort(tx.level)
 	}
 	tx.point(&tx.begun)
@@ -110,7 +113,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
-	if tx.c.sharded() && !(tx.c.here(theSwitch(id)) && tx.c.direct(Link{tx.Actor(), theSwitch(id)})) {
+	if tx.c.sharded() && !tx.c.degrading && !(tx.c.here(theSwitch(id)) && tx.c.direct(Link{tx.Actor(), theSwitch(id)})) {
 		return tx.sendAcross(id, m)
 	}
 	if tx.bestEffort != nil {

@@ -24,6 +24,6 @@ func New() *app.App {
 		}
 		tx.PacketOut(in.Switch, out)
 		return nil
-	})
+	}, app.Degraded())
 	return a
 }

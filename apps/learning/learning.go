@@ -20,7 +20,7 @@ func New() *app.App {
 	a := app.New("learning")
 	l := &learning{hosts: app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")}
 	app.Handle(a, l.switchUpCells, l.switchUp)
-	app.Handle(a, l.packetInCells, l.packetIn)
+	app.Handle(a, l.packetInCells, l.packetIn, app.Degraded())
 	app.Handle(a, l.portStatusCells, l.portStatus)
 	return a
 }
