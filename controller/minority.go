@@ -31,9 +31,9 @@ func (e event) before(o event) bool { return e.epoch < o.epoch || e.epoch == o.e
 
 // changeMinority is called when the role of this member changes.
 func (c *Core) changeMinority(was, is consensus.Role) {
-	on := !is.Leading && is.Leader == 0 && (c.minority.on || was.Leading && is.Term == was.Term) && c.ledger.Degrades()
+	begins := was.Leading && is.Term == was.Term && c.ledger.Degrades()
 	switch {
-	case !on:
+	case is.Leader != 0 || !c.minority.on && !begins:
 		c.minority = minority{}
 	case !c.minority.on:
 		c.log.Warn("no majority of the controllers answers: until it does, only handlers run that are marked for that, " +

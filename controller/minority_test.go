@@ -124,7 +124,7 @@ func TestMinorityChangesNothing(t *testing.T) {
 	s.said("1: taken", "1: taken", "1: taken")
 }
 
-// A leader that is deposed is not in a minority, nor is a follower, nor a leader whose applications have no such handler.
+// A leader that is deposed is not in a minority, nor is a follower, nor a leader without such handlers.
 func TestNoMinority(t *testing.T) {
 	for name, end := range map[string]func(s *stand){
 		"a candidate":         func(s *stand) { s.term = 4; s.alone() },

@@ -123,9 +123,9 @@ func (tx *Tx) sendBestEffort(id openflow.DatapathID, m Encoder) uint32 {
 // bestEffortXID gives xids far from those of the commands in the queue, so that an ERROR is not taken for an answer to
 // one of them.
 func (tx *Tx) bestEffortXID(sw *switchState) uint32 {
-	const far, span = message.SequenceMask/2 + 1, 1 << 21
+	const span = 1 << 21
 	sw.master.bestEffort++
-	return tx.tag | (uint32(sw.queue.Last()+1)+far+sw.master.bestEffort%span)&message.SequenceMask
+	return tx.tag | (uint32(sw.queue.Last()+1)+message.Far+sw.master.bestEffort%span)&message.SequenceMask
 }
 
 // rawMessage is a message that is encoded already.

@@ -42,8 +42,8 @@ func degradedOf(apps []Application) *degraded {
 func (c *Core) Degrades() bool { return c.degraded != nil }
 
 // Degrade runs the handlers that run without a majority on an event which is not in the log, and leaves the state as it
-// was. Their commands to switches of this group are returned by Immediate. now is the caller's clock. It returns false if
-// there is no such handler, if the event is of an epoch that the log does not have, or if this ledger leads.
+// was. Their commands to switches of this group are returned by Immediate. now is the caller's clock. It returns false
+// if there is no such handler, if the event is of an epoch that the log does not have, or if this ledger leads.
 func (c *Core) Degrade(now int64, id openflow.DatapathID, epoch, seq uint64, msg []byte) bool {
 	sw := c.state.find(id)
 	if c.leading || c.degraded == nil || sw == nil || epoch != sw.epoch || !sw.live || sw.has(epoch, seq) ||

@@ -113,7 +113,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
-	if tx.c.sharded() && !tx.c.degrading && !(tx.c.here(theSwitch(id)) && tx.c.direct(Link{tx.Actor(), theSwitch(id)})) {
+	if c := tx.c; c.sharded() && !c.degrading && !(c.here(theSwitch(id)) && c.direct(Link{tx.Actor(), theSwitch(id)})) {
 		return tx.sendAcross(id, m)
 	}
 	if tx.bestEffort != nil {

@@ -77,7 +77,14 @@ const (
 	Continues = handshake.ContinuesXID
 	// SequenceMask selects the sequence.
 	SequenceMask = Continues - 1
+
+	// Far is how far the sequences in the transaction ids of best-effort commands are ahead of the others.
+	Far = SequenceMask/2 + 1
 )
+
+// BestEffort reports whether a transaction id is that of a best-effort command, if its switch has had fewer than Far
+// others. It is for tests.
+func BestEffort(xid uint32) bool { return xid&SequenceMask >= Far }
 
 // Tag names an application in the transaction ids of its commands.
 type Tag uint8

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -33,6 +34,8 @@ type History struct {
 	events   uint64 // in the logs
 	commands uint64
 	received uint64 // items of streams between groups
+	// commands without a sequence that switches behind agents have received
+	bestEffort uint64
 }
 
 // New makes the history of a run, without groups. fail is called with the first violation.
@@ -77,6 +80,9 @@ func (h *History) Counts() (events, commands, terms uint64) {
 
 // Received returns how many items of streams between groups are in the logs of their receivers.
 func (h *History) Received() uint64 { return h.received }
+
+// BestEffort returns how many commands without a sequence switches behind agents have received.
+func (h *History) BestEffort() uint64 { return h.bestEffort }
 
 // StockCounts returns how many epochs stock switches had, and how many events came into none.
 func (h *History) StockCounts() (epochs, lost uint64) {
@@ -168,9 +174,13 @@ func (h *History) Obeyed(id openflow.DatapathID, msg []byte) {
 	}
 }
 
-// Executed: the switch received a command.
+// Executed: the switch received a command. One without a sequence is in no log.
 func (h *History) Executed(id openflow.DatapathID, epoch uint64, msg []byte) {
-	if !h.failed {
+	switch {
+	case h.failed:
+	case message.BestEffort(openflow.XID(msg)):
+		h.bestEffort++
+	default:
 		h.report(h.of(id).execute(epoch, fingerprintOf(msg)))
 	}
 }

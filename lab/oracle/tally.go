@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -27,9 +28,10 @@ import (
 // Tally collects what switches sent and executed, and compares it with the audit files of the controllers. It is for
 // switches with an agent, which has their only connection; Stock is for the others. Safe for concurrent use.
 type Tally struct {
-	mu       sync.Mutex // guards the maps
-	sent     map[content]int
-	executed map[openflow.DatapathID][]string // digests in order
+	mu         sync.Mutex // guards the following fields
+	sent       map[content]int
+	executed   map[openflow.DatapathID][]string // digests in order
+	bestEffort int                              // commands
 
 	noErrors bool // ERRORs of switches do not count
 }
@@ -66,11 +68,25 @@ func (t *Tally) sentAtLeast(k content, n int) {
 	t.sent[k] = max(t.sent[k], n)
 }
 
-// ToSwitch records a message that a switch received, if it is a command.
+// ToSwitch records a message that a switch received, if it is a command. One without a sequence is counted only: no log
+// has it.
 func (t *Tally) ToSwitch(sw openflow.DatapathID, msg []byte) {
-	if isCommand(msg) {
+	switch {
+	case !isCommand(msg):
+	case message.BestEffort(openflow.XID(msg)):
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.bestEffort++
+	default:
 		t.toldTo(sw, audit.Digest(msg))
 	}
+}
+
+// BestEffort returns how many commands without a sequence the switches have received.
+func (t *Tally) BestEffort() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bestEffort
 }
 
 func isCommand(msg []byte) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // Bounds of agents, smaller than by default, so that short runs reach them.
@@ -130,6 +131,7 @@ type device struct {
 	session *agent.Session
 	sw      *agentLine // nil while the switch is not there
 	links   []*controllerLink
+	claimed uint64 // the highest generation in which a controller has claimed the switch
 }
 
 // up opens an epoch, unless the session does not let it.
@@ -323,8 +325,9 @@ type controllerLink struct {
 	*agent.Controller
 	d       *device
 	address string
-	line    *agentLine // nil while not connected
-	idle    bool       // waits until it is to dial
+	line    *agentLine         // nil while not connected
+	idle    bool               // waits until it is to dial
+	block   experimenter.Block // the rest of the block of commands that it sends
 }
 
 func (l *controllerLink) dial() {
@@ -337,7 +340,7 @@ func (l *controllerLink) dial() {
 			line := &agentLine{c: c}
 			line.open(l.d, l)
 			if err = l.Up(line); err == nil {
-				l.line = line
+				l.line, l.block = line, experimenter.Block{}
 				return
 			}
 			c.close()
@@ -369,6 +372,12 @@ func (l *controllerLink) Input(batch []byte) ([]byte, error) {
 	if master {
 		history.Each(batch, l.observe)
 	}
+	unfenced := uint64(0)
+	history.Each(batch, func(msg []byte) {
+		if l.unfenced(msg) {
+			unfenced++
+		}
+	})
 	rest, err := l.Controller.Input(batch)
 	switch after := d.session.Status(); {
 	case after.Term < before.Term:
@@ -377,12 +386,33 @@ func (l *controllerLink) Input(batch []byte) ([]byte, error) {
 	case !master && !l.Master() && judged(after.Counters) > judged(before.Counters):
 		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id,
 			l.address)
+	case after.Counters.BestEffort > before.Counters.BestEffort+unfenced:
+		d.n.s.w.fail("the agent of switch %s has passed commands of %s in a generation before that of its last master",
+			d.id, l.address)
 	}
 	return rest, err
 }
 
+// unfenced follows claims and blocks of commands, and reports whether a message is a command without a sequence in the
+// generation of the last claim of any controller.
+func (l *controllerLink) unfenced(msg []byte) bool {
+	b := &l.block
+	if b.Count > 0 {
+		b.Count--
+		return b.First == 0 && b.Generation == l.d.claimed
+	}
+	if t, _ := experimenter.Is(msg); t == experimenter.TypeCommands {
+		*b, _ = experimenter.ParseBlock(msg, t) // the agent refuses one that is damaged
+	}
+	var role of13.RoleRequest
+	if msg[1] == of13.TypeRoleRequest && role.Decode(msg) == nil && role.Role == of13.RoleMaster {
+		l.d.claimed = max(l.d.claimed, role.GenerationID)
+	}
+	return false
+}
+
 // judged counts the commands that were not refused because of who sent them.
-func judged(c agent.Counters) uint64 { return c.Forwarded + c.Duplicates + c.Stale }
+func judged(c agent.Counters) uint64 { return c.Forwarded + c.Duplicates + c.Stale + c.BestEffort }
 
 // observe tells what the controller acknowledges.
 func (l *controllerLink) observe(msg []byte) {

@@ -50,7 +50,10 @@ const (
 	SilenceSwitch // nothing gets through between it and its agent
 	CutCable
 
-	faultKinds
+	drawnKinds // those that each seed may draw
+
+	KillOthers = drawnKinds // all controllers but the leader of a group
+	faultKinds = drawnKinds + 1
 )
 
 var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader",
@@ -58,7 +61,7 @@ var faultNames = [...]string{"kill controller", "power off", "kill the leader", 
 	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay",
 	"reset connections",
 	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch",
-	"cut the switch's connection", "silence the switch", "cut a cable"}
+	"cut the switch's connection", "silence the switch", "cut a cable", "kill all but the leader"}
 
 func (k FaultKind) String() string { return faultNames[k] }
 
@@ -85,7 +88,7 @@ func (f Fault) String() string {
 func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 	var kinds []FaultKind
 	for range 1 + r.IntN(5) {
-		kinds = append(kinds, FaultKind(r.IntN(int(faultKinds))))
+		kinds = append(kinds, FaultKind(r.IntN(int(drawnKinds))))
 	}
 	if r.IntN(2) == 0 {
 		kinds = append(kinds, KillLeader)
@@ -104,12 +107,22 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 	return faults
 }
 
+// drawMinorities adds times in which a leader is alone.
+func drawMinorities(seed uint64, s *Scenario) {
+	r := rand.New(rand.NewPCG(seed, 2)) // so that nothing else of the scenario changes
+	for range 1 + r.IntN(3) {
+		s.Faults = append(s.Faults, Fault{Kind: KillOthers, At: time.Second + time.Duration(r.Int64N(int64(s.Duration))),
+			For: 300*time.Millisecond + time.Duration(r.Int64N(int64(3*time.Second))), A: r.IntN(1 << 16)})
+	}
+	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
+}
+
 // inflict lets a fault happen.
 func (s *simulation) inflict(f Fault) {
 	s.w.note(nil, "%s for %v: %s", f.Kind, f.For.Round(time.Millisecond), s.concerned(f))
 	c := s.controllers[f.A%len(s.controllers)]
 	switch f.Kind {
-	case KillLeader, PauseLeader, CutOffLeader, HandOver:
+	case KillLeader, PauseLeader, CutOffLeader, HandOver, KillOthers:
 		leader := s.led(f).leader()
 		if leader == nil {
 			return
@@ -124,6 +137,12 @@ func (s *simulation) inflict(f Fault) {
 		c.p.pause(f.For)
 	case CutOffLeader:
 		s.cutOff(c, f)
+	case KillOthers:
+		for _, other := range s.controllers {
+			if other != c {
+				s.killController(other, false, f.For)
+			}
+		}
 	case HandOver:
 		s.led(f).leader().handOver()
 	case StopController:
@@ -169,7 +188,7 @@ func (s *simulation) led(f Fault) *group { return s.groups[f.A%len(s.groups)] }
 // concerned names whom a fault concerns.
 func (s *simulation) concerned(f Fault) string {
 	switch f.Kind {
-	case KillLeader, PauseLeader, CutOffLeader, HandOver:
+	case KillLeader, PauseLeader, CutOffLeader, HandOver, KillOthers:
 		if r := s.led(f).leader(); r != nil {
 			return fmt.Sprintf("%s, which leads group %d", r.n.p.name, r.g.number)
 		}

@@ -23,11 +23,12 @@ type Result struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
-	Items     uint64        `json:"items"`  // of streams between groups, received
-	Moves     uint64        `json:"moves"`  // of actors from group to group
-	Terms     uint64        `json:"terms"`  // that had a leader
-	Epochs    uint64        `json:"epochs"` // of switches without agent
-	Lost      uint64        `json:"lost"`   // events that these told between two epochs
+	Items     uint64        `json:"items"`    // of streams between groups, received
+	Moves     uint64        `json:"moves"`    // of actors from group to group
+	Degraded  uint64        `json:"degraded"` // commands of leaders without a majority
+	Terms     uint64        `json:"terms"`    // that had a leader
+	Epochs    uint64        `json:"epochs"`   // of switches without agent
+	Lost      uint64        `json:"lost"`     // events that these told between two epochs
 	// what the source of randomness says next: equal for equal runs, and hardly for others
 	Digest    uint64     `json:"digest,string"`
 	Violation *Violation `json:"violation,omitempty"` // nil if everything holds
@@ -47,7 +48,7 @@ func Run(sc Scenario) Result {
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
 	r.Epochs, r.Lost = s.h.StockCounts()
-	r.Items, r.Moves = s.h.Received(), s.h.Moves()
+	r.Items, r.Moves, r.Degraded = s.h.Received(), s.h.Moves(), s.h.BestEffort()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}

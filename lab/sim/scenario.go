@@ -142,6 +142,9 @@ func NewScenario(seed uint64) Scenario {
 	if seed%16 == 2 || seed%16 == 11 { // the second one has several groups
 		s.RateLimit = max(s.FramesPerSecond, []int{10, 100}[r.IntN(2)]) // else a minute is too short for what waits
 	}
+	if seed%16 == 14 || seed%32 == 23 { // the second one has several groups
+		drawMinorities(seed, &s)
+	}
 	return s
 }
 
