@@ -10,12 +10,13 @@ import (
 // Actors is what the actors of the whole cluster have done, as the controller that was asked has learnt it from the
 // leaders of all groups. Each group is counted since its leader leads it.
 type Actors struct {
-	By          string         `json:"by"`          // the controller that was asked
-	Controllers []Asked        `json:"controllers"` // that it asked
-	Groups      []CountedGroup `json:"groups"`      // those whose leader has answered
-	Actors      []ActorView    `json:"actors"`      // the busiest first
-	Others      []ActorView    `json:"others"`      // of each group, the sum of the actors that are not among Actors
-	Handlers    []HandlerView  `json:"handlers"`    // by application and message
+	By          string         `json:"by"`                   // the controller that was asked
+	Controllers []Asked        `json:"controllers"`          // that it asked
+	Groups      []CountedGroup `json:"groups"`               // those whose leader has answered
+	Leaderless  []uint64       `json:"leaderless,omitempty"` // groups of which By has a replica that knows no leader
+	Actors      []ActorView    `json:"actors"`               // the busiest first
+	Others      []ActorView    `json:"others"`               // of each group, the sum of the actors that are not among Actors
+	Handlers    []HandlerView  `json:"handlers"`             // by application and message
 }
 
 // CountedGroup is a group of which something was counted.
@@ -141,11 +142,12 @@ func (h *HandlerView) add(o HandlerTally) {
 // Matrix is how many messages of actors the controllers have exchanged: the leader of the group of the sender, and that
 // of the group of the receiver. What the replicas of a group send to each other is not in it.
 type Matrix struct {
-	By          string         `json:"by"`          // the controller that was asked
-	Controllers []Asked        `json:"controllers"` // that it asked
-	Groups      []CountedGroup `json:"groups"`      // those whose leader has answered
-	Cells       []MatrixCell   `json:"cells"`       // by From and To; those without a message are left out
-	Crossings   []CrossingView `json:"crossings"`   // the most messages first
+	By          string         `json:"by"`                   // the controller that was asked
+	Controllers []Asked        `json:"controllers"`          // that it asked
+	Groups      []CountedGroup `json:"groups"`               // those whose leader has answered
+	Leaderless  []uint64       `json:"leaderless,omitempty"` // as in Actors
+	Cells       []MatrixCell   `json:"cells"`                // by From and To; those without a message are left out
+	Crossings   []CrossingView `json:"crossings"`            // the most messages first
 }
 
 // MatrixCell counts the messages from one controller to another. Of those within a group the bytes are not known.

@@ -27,6 +27,8 @@ type Members struct {
 	Waiting *Member  `json:"waiting,omitempty"` // the new member, while it does not have the log yet
 	// Moving are the home groups that do not have the replicas yet that the change gives them.
 	Moving []uint64 `json:"moving,omitempty"`
+	// Stale: the controller that answers knows no leader; nil: it is the leader.
+	Stale *Stale `json:"stale,omitempty"`
 }
 
 // Member is a controller, as the log names it. Only the leader knows what it has stored, and whether it is reachable.
@@ -239,11 +241,13 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
 		g := c.system()
 		s := g.node.Status()
-		if !s.Leading {
+		if !s.Leading && s.Leader != 0 {
 			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
 			return
 		}
-		c.answer(w, r, g.members(s), nil)
+		m := g.members(s)
+		err := g.inLoop(r.Context(), func() { m.Stale = g.core.stale() })
+		c.answer(w, r, m, err)
 	})
 	mux.HandleFunc("POST /v1/members", func(w http.ResponseWriter, r *http.Request) {
 		var change MemberChange

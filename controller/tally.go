@@ -187,6 +187,7 @@ func (q *inquiry) serveTallies(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/actors", answers(q, func(ctx context.Context) (Actors, error) {
 		list, err := q.tallies(ctx)
 		all := joinActors(q.c.cfg.Name, list)
+		all.Leaderless = q.c.leaderless()
 		for i := range all.Actors {
 			a := &all.Actors[i]
 			a.Stays, a.Limit = q.c.stays(&a.ActorTally), q.c.limit(a.App)
@@ -195,8 +196,20 @@ func (q *inquiry) serveTallies(mux *http.ServeMux) {
 	}))
 	mux.HandleFunc("GET /v1/matrix", answers(q, func(ctx context.Context) (Matrix, error) {
 		list, err := q.tallies(ctx)
-		return joinMatrix(q.c.cfg.Name, list), err
+		m := joinMatrix(q.c.cfg.Name, list)
+		m.Leaderless = q.c.leaderless()
+		return m, err
 	}))
+}
+
+// leaderless returns the groups with a replica here that knows no leader.
+func (c *Controller) leaderless() (list []uint64) {
+	for _, g := range c.groups.all() {
+		if g.node.Status().Leader == 0 {
+			list = append(list, g.number())
+		}
+	}
+	return list
 }
 
 // tallies asks all controllers what they have counted.

@@ -59,7 +59,7 @@ Each group is counted by its leader, since that leads the group.`,
 const shownPeers = 2
 
 func printActors(out io.Writer, a controller.Actors, more int) error {
-	printAsked(out, a.By, a.Controllers)
+	printAsked(out, a.By, a.Controllers, a.Leaderless)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACTOR\tGROUP\tLEADER\tSTAYS\tINPUTS\tOUTPUTS\tFAILURES\tLIMIT (LATE, DROPPED)\tBUSY MS\tBYTES\t"+
 		"TOP PEERS (TO, FROM)")
@@ -137,12 +137,15 @@ func printCentralised(out io.Writer, handlers []controller.HandlerView) error {
 	return nil
 }
 
-// printAsked says which controllers have not answered the one that was asked.
-func printAsked(out io.Writer, by string, controllers []controller.Asked) {
+// printAsked says which controllers have not answered the one that was asked, and which groups that knows no leader of.
+func printAsked(out io.Writer, by string, controllers []controller.Asked, leaderless []uint64) {
 	for _, c := range controllers {
 		if c.Error != "" {
 			fmt.Fprintf(out, "%s got no answer from %s, and the groups that it leads are left out: %s\n", by, c.Name,
 				c.Error)
 		}
+	}
+	for _, g := range leaderless {
+		fmt.Fprintf(out, "no controller leads group %d that %s knows of: what its actors do is not counted\n", g, by)
 	}
 }

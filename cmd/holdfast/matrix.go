@@ -36,7 +36,7 @@ Each group is counted by its leader, since that leads the group.`,
 }
 
 func printMatrix(out io.Writer, m controller.Matrix) error {
-	printAsked(out, m.By, m.Controllers)
+	printAsked(out, m.By, m.Controllers, m.Leaderless)
 	cells := map[[2]string]uint64{}
 	for _, c := range m.Cells {
 		cells[[2]string{c.From, c.To}] = c.Messages

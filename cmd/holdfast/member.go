@@ -232,6 +232,9 @@ func (f *memberFlags) print(out io.Writer, m controller.Members) error {
 	if f.asJSON {
 		return writeJSON(out, m)
 	}
+	if m.Stale != nil {
+		fmt.Fprintln(out, outdated("the controller that answers", m.Stale))
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "CONTROLLER\tID\tADDRESS\tROLE\tCONNECTED\tHAS")
 	for _, c := range m.Members {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/show"
@@ -66,7 +67,7 @@ If recovery does not run, nothing of this is installed; the paths are those that
 }
 
 func printProtection(cmd *cobra.Command, o *client.Client, asJSON bool) error {
-	v, err := readRecovery(cmd.Context(), o, cmd.ErrOrStderr())
+	v, stale, err := readRecovery(cmd.Context(), o, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -76,17 +77,20 @@ func printProtection(cmd *cobra.Command, o *client.Client, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), p)
+		return writeJSON(cmd.OutOrStdout(), struct {
+			show.Protection
+			Stale *controller.Stale `json:"stale,omitempty"`
+		}{*p, stale})
 	}
 	return p.WriteText(cmd.OutOrStdout(), now)
 }
 
 func printPaths(cmd *cobra.Command, o *client.Client, q show.Question, asJSON bool) error {
-	s, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
+	s, stale, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	v, err := readRecovery(cmd.Context(), o, io.Discard) // topology has warned
+	v, _, err := readRecovery(cmd.Context(), o, io.Discard) // topology has warned
 	if err != nil && !client.NotFound(err) {
 		return err
 	}
@@ -95,7 +99,10 @@ func printPaths(cmd *cobra.Command, o *client.Client, q show.Question, asJSON bo
 		return err
 	}
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), p)
+		return writeJSON(cmd.OutOrStdout(), struct {
+			show.Paths
+			Stale *controller.Stale `json:"stale,omitempty"`
+		}{*p, stale})
 	}
 	return p.WriteText(cmd.OutOrStdout())
 }

@@ -46,7 +46,7 @@ func printOptimizer(out io.Writer, p controller.Placement) error {
 		_, err := fmt.Fprintln(out, "the optimizer is off, or has not begun yet: see placement in the cluster file")
 		return err
 	}
-	printAsked(out, p.By, p.Asked)
+	printAsked(out, p.By, p.Asked, nil)
 	fmt.Fprintf(out, "%s has looked at %d windows of %gs. An actor moves if that saves %g messages/s in %d windows, "+
 		"%gs after its last move, to groups that then handle at most %g messages/s.\n", p.By, p.Looked, p.WindowS,
 		p.Threshold, p.Windows, p.CooldownS, p.Load)

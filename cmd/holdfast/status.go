@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -199,7 +200,25 @@ func printOutdated(out io.Writer, s controller.ClusterStatus) error {
 	for _, g := range s.Groups {
 		if g.Outdated != "" {
 			text := fmt.Sprintf("shown as %s knows them, which may be outdated: %s", g.By, g.Outdated)
+			if g.Stale != nil {
+				text += fmt.Sprintf("; %s has known no leader since %s", g.By, g.Stale.Since.Local().Format(time.DateTime))
+			}
 			about[text] = append(about[text], fmt.Sprint(g.Group))
+		}
+	}
+	for _, a := range s.Controllers {
+		if a.Status == nil {
+			continue
+		}
+		for _, g := range a.Status.Groups {
+			if g.Stale != nil && g.Stale.Serves {
+				what := "the group"
+				if len(s.Groups) > 1 {
+					what = fmt.Sprint("group ", g.Group)
+				}
+				fmt.Fprintf(out, "%s led %s when it lost the majority, and runs only handlers that are marked for that: "+
+					"%d events so far, which wait at the agents\n", a.Name, what, g.Stale.Degraded)
+			}
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(about)) {

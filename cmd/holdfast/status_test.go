@@ -60,6 +60,8 @@ func TestPrintStatus(t *testing.T) {
 				Outdated: "c3, which leads it, did not answer"}},
 		Switches: []controller.SwitchInView{{SwitchStatus: controller.SwitchStatus{Switch: "0000000000000005", Group: 1, Assignment: 3,
 			State: "up", Role: "master", Mode: "agent", InSync: true}, By: "c2", Master: "c2", Standbys: 1}}}
+	alone := controller.GroupStatus{Role: "no leader", Term: 3, Stale: &controller.Stale{Serves: true, Degraded: 7,
+		Since: time.Date(2001, 2, 3, 4, 5, 6, 0, time.Local)}}
 	for _, c := range []struct {
 		name string
 		s    controller.ClusterStatus
@@ -104,6 +106,11 @@ func TestPrintStatus(t *testing.T) {
 			Groups: []controller.GroupView{{By: "c2", Outdated: "no controller is known to lead it"}}},
 			[]string{"SWITCH", "the switches are shown as c2 knows them", ": no controller is known to lead it"},
 			"group"},
+		{"the leader has lost its majority", controller.ClusterStatus{By: "c2",
+			Controllers: []controller.Answer{at(&controller.Status{Name: "c2", Groups: []controller.GroupStatus{alone}})},
+			Groups:      []controller.GroupView{{GroupStatus: alone, By: "c2", Outdated: "no controller is known to lead it"}}},
+			[]string{"c2 led the group when it lost the majority", "7 events so far", "the switches are shown as c2",
+				"; c2 has known no leader since 2001-02-03 04:05:06"}, "group 0"},
 		{"applications of Ryu", of(nil, at(hosts), at(diverged)),
 			[]string{"RYU AT", "c1", "running", "70", "60", "50", "3.0 MB", "-", "2", "c2", "catching up", "5", "4.2.2",
 				"c1: its host ended last: hung at input 7",

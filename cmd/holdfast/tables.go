@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,31 +48,40 @@ func answer[T any](cmd *cobra.Command, file string, asJSON bool, ask func(*clien
 	return print(cmd.OutOrStdout(), said)
 }
 
-// read asks for an application's tables and reads them by its own function. It warns if they may be out of date.
+// read asks for an application's tables and reads them by its own function. It warns if they may be out of date, and
+// says so.
 func read[V any](ctx context.Context, c *client.Client, app string, of func(iter.Seq[ledger.Row]) (V, error),
-	warnings io.Writer) (v V, err error) {
+	warnings io.Writer) (v V, stale *controller.Stale, err error) {
 	var t *controller.Tables
 	t, err = c.Tables(ctx, app)
 	if client.NotFound(err) {
-		return v, fmt.Errorf("%w: put it among the apps of the cluster file", err)
+		return v, nil, fmt.Errorf("%w: put it among the apps of the cluster file", err)
 	}
 	if err != nil {
-		return v, err
+		return v, nil, err
 	}
-	if t.Leader == "" {
-		fmt.Fprintf(warnings, "holdfast: no controller leads; this is what %s last heard\n", t.Controller)
+	if t.Stale != nil {
+		fmt.Fprintf(warnings, "holdfast: %s\n", outdated(t.Controller, t.Stale))
 	}
 	if v, err = of(slices.Values(t.Rows)); err != nil { // builds that no release tells apart may differ too
-		return v, fmt.Errorf("controller %s may be of another build, use the holdfast binary beside it: %w",
+		return v, nil, fmt.Errorf("controller %s may be of another build, use the holdfast binary beside it: %w",
 			t.Controller, err)
 	}
-	return v, nil
+	return v, t.Stale, nil
 }
 
-func readTopology(ctx context.Context, c *client.Client, warnings io.Writer) (*topology.Snapshot, error) {
+// outdated says that a controller knows no leader.
+func outdated(name string, s *controller.Stale) string {
+	return fmt.Sprintf("no controller leads that %s knows of, since %s: this is what it had committed by then", name,
+		s.Since.Local().Format(time.DateTime))
+}
+
+func readTopology(ctx context.Context, c *client.Client, warnings io.Writer) (*topology.Snapshot, *controller.Stale,
+	error) {
 	return read(ctx, c, topology.Name, topology.Of, warnings)
 }
 
-func readRecovery(ctx context.Context, c *client.Client, warnings io.Writer) (*recovery.View, error) {
+func readRecovery(ctx context.Context, c *client.Client, warnings io.Writer) (*recovery.View, *controller.Stale,
+	error) {
 	return read(ctx, c, recovery.Name, recovery.Of, warnings)
 }

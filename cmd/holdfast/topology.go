@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/network/show"
 )
 
@@ -18,7 +19,7 @@ func topologyCommand() *cobra.Command {
 them with their state and its age, and hosts at the edge. A link that works in one direction only
 has an arrow. A link that is down is shown until its port has another link, or is removed.
 
-Any controller can answer, even if there is no leader.`,
+Any controller can answer. If none leads, a line says since when, and in JSON the field stale.`,
 		Example: `  holdfast topology --config holdfast.yaml
   holdfast topology --json | jq '.links[] | select(.up | not)'
   holdfast topology --dot | dot -Tsvg > network.svg`,
@@ -29,14 +30,17 @@ Any controller can answer, even if there is no leader.`,
 				return err
 			}
 			defer o.Close()
-			s, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
+			s, stale, err := readTopology(cmd.Context(), o, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			t, out := show.NewTopology(s), cmd.OutOrStdout()
 			switch {
 			case asJSON:
-				return writeJSON(out, t)
+				return writeJSON(out, struct {
+					show.Topology
+					Stale *controller.Stale `json:"stale,omitempty"`
+				}{*t, stale})
 			case asDOT:
 				return t.WriteDOT(out)
 			}

@@ -13,6 +13,9 @@ import (
 func switchesOf(leader string, applied uint64, ids ...uint64) controller.Tables {
 	t := controller.Tables{Application: "topology", Controller: "c9", Release: controller.Release(), Leader: leader,
 		Applied: applied}
+	if leader == "" {
+		t.Stale = &controller.Stale{}
+	}
 	for _, id := range ids {
 		// CBOR: [null, false]
 		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}})
@@ -47,6 +50,8 @@ func TestTopology(t *testing.T) {
 			"0000000000000002", "no controller leads", 0},
 		{"JSON", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--json",
 			`"switch": "0000000000000002"`, "", 0},
+		{"JSON without a leader", map[string]any{"c1": switchesOf("", 3, 2), "c2": down, "c3": down}, "--json",
+			`"stale": {`, "no controller leads", 0},
 		{"Graphviz", map[string]any{"c1": switchesOf("c1", 3, 2), "c2": down, "c3": down}, "--dot",
 			`"0000000000000002";`, "", 0},
 		{"one is of this release", map[string]any{"c1": ofRelease("v9.9"), "c2": switchesOf("", 3, 2), "c3": down}, "",

@@ -52,7 +52,8 @@ func New(cluster *config.Cluster, log *slog.Logger, waiting func(string)) (*Clie
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 const (
-	patience      = 20 * time.Second       // looks for a controller that leads
+	patience      = 20 * time.Second       // looks for a controller that leads, to change something
+	readPatience  = 5 * time.Second        // the same, to read something that only the leader has
 	callTimeout   = 7 * time.Second        // for an answer; a controller takes up to 5 s for one
 	statusTimeout = 3 * time.Second        // for the status of the cluster; a controller waits 1.5 s for the others
 	retryPause    = 50 * time.Millisecond  // before the same question again
@@ -116,8 +117,13 @@ func refusal(from config.Controller, resp *http.Response) error {
 	return r
 }
 
-// Leader asks the controller that leads, and looks for it for 20 seconds at most. body and answer are JSON.
+// Leader asks the controller that leads, and looks for it for 20 seconds at most, or for 5 to read something. body and
+// answer are JSON.
 func (c *Client) Leader(ctx context.Context, method, path string, body, answer any) error {
+	patience := patience
+	if method == http.MethodGet {
+		patience = readPatience
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	at := c.cluster.Controllers[0]

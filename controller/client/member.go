@@ -12,11 +12,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
-// Members asks the leader for the members.
+// Members asks the leader for the members, or if there is none the controller that has most of the log.
 func (c *Client) Members(ctx context.Context) (controller.Members, error) {
-	var m controller.Members
-	err := c.Leader(ctx, http.MethodGet, "/v1/members", nil, &m)
+	m, err := c.newestMembers(ctx)
+	if err != nil { // the cluster file may not have the leader
+		m = controller.Members{}
+		err = c.Leader(ctx, http.MethodGet, "/v1/members", nil, &m)
+	}
 	return m, err
+}
+
+func (c *Client) newestMembers(ctx context.Context) (controller.Members, error) {
+	w := c.wait("waiting for the members of the cluster")
+	defer w.end()
+	return newest(ctx, c, w, func(ctx context.Context, n config.Controller) (m controller.Members, err error) {
+		err = c.call(ctx, n, http.MethodGet, "/v1/members", nil, &m)
+		return m, err
+	}, func(m controller.Members) bool { return m.Stale != nil },
+		func(a, b controller.Members) bool { return a.Last > b.Last }, func(a, b error) error { return errors.Join(a, b) })
 }
 
 // Change asks for a change of the members until it is in effect or ctx ends. It calls waiting each time it has to wait;

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
@@ -18,20 +17,20 @@ func (c *Client) Status(ctx context.Context) controller.ClusterStatus {
 	w := c.wait("waiting for the status of the cluster")
 	defer w.end()
 	var best, none controller.ClusterStatus
-	for _, n := range c.cluster.Controllers {
-		w.asks(n.Name)
-		s, err := c.statusAt(ctx, n)
-		w.said(n.Name, err)
+	inTurn(ctx, c, w, askNext, c.statusAt, func(a said[controller.ClusterStatus]) bool {
+		s := a.what
 		switch {
-		case err != nil:
-			none.Controllers = append(none.Controllers, controller.Answer{Name: n.Name, Error: err.Error()})
+		case a.err != nil:
+			none.Controllers = append(none.Controllers, controller.Answer{Name: a.from.Name, Error: a.err.Error()})
 		case s.Leader != "" && c.lists(s) == len(c.cluster.Controllers):
-			return s
+			best = s
+			return false
 		case best.By == "" || s.Leader != "" && best.Leader == "" ||
 			(s.Leader != "") == (best.Leader != "") && c.lists(s) > c.lists(best):
 			best = s
 		}
-	}
+		return true
+	})
 	if best.By == "" {
 		return none
 	}
@@ -64,50 +63,31 @@ func (e *otherRelease) Error() string {
 		"use the holdfast binary beside it", e.controller, cmp.Or(e.release, "an older one"), controller.Release())
 }
 
-// Tables asks all controllers for an application's tables. It returns the first answer of a controller that knows a
-// leader, or else the answer of the one that has applied most of the log. Controllers of another release are not
-// believed.
+// Tables asks all controllers for an application's tables. It returns the first answer of a controller that knows the
+// leaders of all groups, or else, after a moment, the answer of the one that has applied most of the log. Controllers of
+// another release are not believed.
 func (c *Client) Tables(ctx context.Context, app string) (*controller.Tables, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type answer struct {
-		tables controller.Tables
-		err    error
-	}
 	w := c.wait("waiting for the tables of application " + app)
 	defer w.end()
-	answers := make(chan answer, len(c.cluster.Controllers))
-	for _, n := range c.cluster.Controllers {
-		w.asks(n.Name)
-		go func() { // ends with cancel
-			var a answer
-			a.err = c.call(ctx, n, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &a.tables)
-			w.said(n.Name, a.err)
-			if a.err == nil && a.tables.Release != controller.Release() {
-				a.err = &otherRelease{n.Name, a.tables.Release}
-			}
-			answers <- a
-		}()
-	}
-	var behind []controller.Tables
-	var failed error
-	for range c.cluster.Controllers {
-		switch a := <-answers; {
-		case a.err != nil:
-			if failed == nil || telling(a.err) > telling(failed) {
-				failed = a.err
-			}
-		case a.tables.Leader != "":
-			return &a.tables, nil
-		default:
-			behind = append(behind, a.tables)
+	t, err := newest(ctx, c, w, func(ctx context.Context, n config.Controller) (*controller.Tables, error) {
+		var t controller.Tables
+		err := c.call(ctx, n, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &t)
+		if err == nil && t.Release != controller.Release() {
+			err = &otherRelease{n.Name, t.Release}
 		}
+		return &t, err
+	}, func(t *controller.Tables) bool { return t.Stale != nil },
+		func(a, b *controller.Tables) bool { return a.Applied > b.Applied },
+		func(a, b error) error {
+			if a == nil || telling(b) > telling(a) {
+				return b
+			}
+			return a
+		})
+	if err != nil {
+		return nil, fmt.Errorf("no controller has tables of application %s: %w", app, err)
 	}
-	if len(behind) == 0 {
-		return nil, fmt.Errorf("no controller has tables of application %s: %w", app, failed)
-	}
-	newest := slices.MaxFunc(behind, func(a, b controller.Tables) int { return cmp.Compare(a.Applied, b.Applied) })
-	return &newest, nil
+	return t, nil
 }
 
 // telling ranks the errors of several controllers by how much they say about all of them: the first of the highest

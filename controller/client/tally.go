@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"net/http"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
 // Actors asks what the actors of the cluster have done.
@@ -20,19 +20,25 @@ func (c *Client) Matrix(ctx context.Context) (controller.Matrix, error) {
 	return anyone[controller.Matrix](ctx, c, "/v1/matrix")
 }
 
-// anyone asks one controller after the other for something about the whole cluster, until one answers.
+// anyone asks the controllers in turn for something about the whole cluster, until one answers.
 func anyone[T any](ctx context.Context, c *Client, path string) (answer T, err error) {
 	w := c.wait("waiting for an answer of the cluster")
 	defer w.end()
 	var errs []error
-	for _, n := range c.cluster.Controllers {
-		w.asks(n.Name)
-		err := c.call(ctx, n, http.MethodGet, path, nil, &answer)
-		w.said(n.Name, err)
-		if err == nil {
-			return answer, nil
+	found := false
+	inTurn(ctx, c, w, askNext, func(ctx context.Context, n config.Controller) (t T, err error) {
+		err = c.call(ctx, n, http.MethodGet, path, nil, &t)
+		return t, err
+	}, func(a said[T]) bool {
+		if a.err != nil {
+			errs = append(errs, a.err)
+			return true
 		}
-		errs = append(errs, err)
+		answer, found = a.what, true
+		return false
+	})
+	if !found {
+		return answer, fmt.Errorf("no controller has answered: %w", errors.Join(errs...))
 	}
-	return answer, fmt.Errorf("no controller has answered: %w", errors.Join(errs...))
+	return answer, nil
 }

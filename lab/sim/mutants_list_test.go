@@ -91,6 +91,14 @@ var mutants = []mutant{
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"			t.freeze()\n", ""},
 
+	// Leaders without a majority.
+	{"acknowledge in a minority", "controller/minority.go",
+		"			c.minority.events++\n", "			c.minority.events++\n			session.Acknowledge(e.epoch, e.seq)\n"},
+	{"keep what handlers write in a minority", "ledger/degraded.go",
+		"c.state.revert(c.batch.undo)", "c.state.revert(nil)"},
+	{"pass commands without a number of who is not master", "agent/peer.go",
+		"	case c.fenced(p, b.Generation):\n", "	case c.fenced(p, b.Generation) && !b.bestEffort:\n"},
+
 	// Events that are logged by digest.
 	{"take an event for the next of another switch", "ledger/delta.go",
 		"	ok := x.seen == e && e.seq > 0\n", "	ok := x.seen.seq == e.seq && e.seq > 0\n"},

@@ -104,6 +104,9 @@ var begins = map[string]uint64{
 	"number an event as the one before it":                   7,
 	"forget what is not complete at failover":                6,
 
+	"acknowledge in a minority":              14,
+	"keep what handlers write in a minority": 14,
+
 	"depart before everything is copied":                           15,
 	"leave behind what was copied when a move is called off":       35,
 	"depart without a new version":                                 3,
@@ -128,6 +131,7 @@ var scenarios = map[string]string{
 	"take an older assignment":                                       "testdata/older-assignment.json",
 	"pass by what is on its way on a stream":                         "testdata/stream-not-empty.json",
 	"do not go on with a move of the last leader":                    "testdata/move-of-last-leader.json",
+	"pass commands without a number of who is not master":            "testdata/minority-cut-off.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.
