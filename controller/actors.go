@@ -15,8 +15,9 @@ type Actors struct {
 	Groups      []CountedGroup `json:"groups"`               // those whose leader has answered
 	Leaderless  []uint64       `json:"leaderless,omitempty"` // groups of which By has a replica that knows no leader
 	Actors      []ActorView    `json:"actors"`               // the busiest first
-	Others      []ActorView    `json:"others"`               // of each group, the sum of the actors that are not among Actors
-	Handlers    []HandlerView  `json:"handlers"`             // by application and message
+	// Others has for each group the sum of the actors that are not among Actors.
+	Others   []ActorView   `json:"others"`
+	Handlers []HandlerView `json:"handlers"` // by application and message
 }
 
 // CountedGroup is a group of which something was counted.

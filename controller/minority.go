@@ -36,8 +36,8 @@ func (c *Core) changeMinority(was, is consensus.Role) {
 	case is.Leader != 0 || !c.minority.on && !begins:
 		c.minority = minority{}
 	case !c.minority.on:
-		c.log.Warn("no majority of the controllers answers: until it does, only handlers run that are marked for that, " +
-			"and events wait at the agents")
+		c.log.Warn("no majority of the controllers answers: until it does, only handlers run that are marked for " +
+			"that, and events wait at the agents")
 		c.minority = minority{on: true, handled: map[openflow.DatapathID]event{},
 			left: map[openflow.DatapathID]bool{}}
 	}

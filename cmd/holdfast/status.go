@@ -194,6 +194,26 @@ func printGroups(out io.Writer, groups []controller.GroupView) error {
 	return w.Flush()
 }
 
+// printDegraded says which controllers run handlers in a minority.
+func printDegraded(out io.Writer, s controller.ClusterStatus) {
+	for _, a := range s.Controllers {
+		if a.Status == nil {
+			continue
+		}
+		for _, g := range a.Status.Groups {
+			if g.Stale == nil || !g.Stale.Serves {
+				continue
+			}
+			what := "the group"
+			if len(s.Groups) > 1 {
+				what = fmt.Sprint("group ", g.Group)
+			}
+			fmt.Fprintf(out, "%s led %s when it lost the majority, and runs only handlers that are marked for that: "+
+				"%d events so far, which wait at the agents\n", a.Name, what, g.Stale.Degraded)
+		}
+	}
+}
+
 // printOutdated says what is not shown as the leader of its group knows it.
 func printOutdated(out io.Writer, s controller.ClusterStatus) error {
 	about := map[string][]string{} // groups by what is said of them
@@ -201,26 +221,13 @@ func printOutdated(out io.Writer, s controller.ClusterStatus) error {
 		if g.Outdated != "" {
 			text := fmt.Sprintf("shown as %s knows them, which may be outdated: %s", g.By, g.Outdated)
 			if g.Stale != nil {
-				text += fmt.Sprintf("; %s has known no leader since %s", g.By, g.Stale.Since.Local().Format(time.DateTime))
+				text += fmt.Sprintf("; %s has known no leader since %s", g.By,
+					g.Stale.Since.Local().Format(time.DateTime))
 			}
 			about[text] = append(about[text], fmt.Sprint(g.Group))
 		}
 	}
-	for _, a := range s.Controllers {
-		if a.Status == nil {
-			continue
-		}
-		for _, g := range a.Status.Groups {
-			if g.Stale != nil && g.Stale.Serves {
-				what := "the group"
-				if len(s.Groups) > 1 {
-					what = fmt.Sprint("group ", g.Group)
-				}
-				fmt.Fprintf(out, "%s led %s when it lost the majority, and runs only handlers that are marked for that: "+
-					"%d events so far, which wait at the agents\n", a.Name, what, g.Stale.Degraded)
-			}
-		}
-	}
+	printDegraded(out, s)
 	for _, text := range slices.Sorted(maps.Keys(about)) {
 		what := "groups " + strings.Join(about[text], ", ") + " and their switches"
 		switch {

@@ -29,7 +29,8 @@ func (c *Client) newestMembers(ctx context.Context) (controller.Members, error) 
 		err = c.call(ctx, n, http.MethodGet, "/v1/members", nil, &m)
 		return m, err
 	}, func(m controller.Members) bool { return m.Stale != nil },
-		func(a, b controller.Members) bool { return a.Last > b.Last }, func(a, b error) error { return errors.Join(a, b) })
+		func(a, b controller.Members) bool { return a.Last > b.Last },
+		func(a, b error) error { return errors.Join(a, b) })
 }
 
 // Change asks for a change of the members until it is in effect or ctx ends. It calls waiting each time it has to wait;

@@ -23,8 +23,8 @@ type said[T any] struct {
 	err  error
 }
 
-// inTurn asks the controllers: the first, and each other one when the one before has failed, or after a pause. take gets
-// each answer; inTurn returns when take does not want more, or when all have answered.
+// inTurn asks the controllers: the first, and each other one when the one before has failed, or after a pause. take
+// gets each answer; inTurn returns when take does not want more, or when all have answered.
 func inTurn[T any](ctx context.Context, c *Client, w *wait, pause time.Duration,
 	ask func(context.Context, config.Controller) (T, error), take func(said[T]) (more bool)) {
 	ctx, cancel := context.WithCancel(ctx)

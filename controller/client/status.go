@@ -64,8 +64,8 @@ func (e *otherRelease) Error() string {
 }
 
 // Tables asks all controllers for an application's tables. It returns the first answer of a controller that knows the
-// leaders of all groups, or else, after a moment, the answer of the one that has applied most of the log. Controllers of
-// another release are not believed.
+// leaders of all groups, or else, after a moment, the answer of the one that has applied most of the log. Controllers
+// of another release are not believed.
 func (c *Client) Tables(ctx context.Context, app string) (*controller.Tables, error) {
 	w := c.wait("waiting for the tables of application " + app)
 	defer w.end()

@@ -31,6 +31,8 @@ type Config struct {
 	Errs    bool // it sends commands that switches refuse too
 	Sharded bool // there are several groups; then only its actor of no switch sends commands to other switches
 	Keyed   bool // it has actors with a key, too
+	// Minorities: it has a handler that runs without a majority, and writes.
+	Minorities bool
 	// Overtaken is called if of those an actor gets a message before an earlier one of the same sender. Keyed needs it.
 	Overtaken func(text string)
 }
@@ -48,6 +50,9 @@ func New(cfg Config) *app.App {
 	}
 	if cfg.Keyed {
 		keyed(a, cfg.Overtaken)
+	}
+	if cfg.Minorities {
+		counts(a)
 	}
 
 	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(seen.Cell(in.Switch)) },
@@ -126,6 +131,26 @@ func New(cfg Config) *app.App {
 			return nil
 		})
 	return a
+}
+
+// counts adds a handler that runs without a majority. It counts packets, and does all that is undone then.
+func counts(a *app.App) {
+	counted := app.NewTable[app.Switch, uint64](a, "counted")
+	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(counted.Cell(in.Switch)) },
+		func(tx *app.Tx, in app.PacketIn) error {
+			n, _ := counted.Get(tx, in.Switch)
+			counted.Put(tx, in.Switch, n+1)
+			if n%3 == 0 {
+				note(tx, in.Switch, n)
+			}
+			if n%7 == 0 {
+				if err := tx.SetTimer("late", round/2, nil); err != nil {
+					return err
+				}
+				return app.Emit(tx, tally{uint64(in.Switch), n, 1})
+			}
+			return nil
+		}, app.Degraded())
 }
 
 // elsewhere adds what an actor does that belongs to no switch, and so is in another group than most: it counts the

@@ -12,7 +12,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/holdfast-sdn/holdfast/internal/message"
+	messages "github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -178,7 +178,7 @@ func (h *History) Obeyed(id openflow.DatapathID, msg []byte) {
 func (h *History) Executed(id openflow.DatapathID, epoch uint64, msg []byte) {
 	switch {
 	case h.failed:
-	case message.BestEffort(openflow.XID(msg)):
+	case messages.BestEffort(openflow.XID(msg)):
 		h.bestEffort++
 	default:
 		h.report(h.of(id).execute(epoch, fingerprintOf(msg)))

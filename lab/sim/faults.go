@@ -111,8 +111,9 @@ func drawFaults(r *rand.Rand, s *Scenario) []Fault {
 func drawMinorities(seed uint64, s *Scenario) {
 	r := rand.New(rand.NewPCG(seed, 2)) // so that nothing else of the scenario changes
 	for range 1 + r.IntN(3) {
-		s.Faults = append(s.Faults, Fault{Kind: KillOthers, At: time.Second + time.Duration(r.Int64N(int64(s.Duration))),
-			For: 300*time.Millisecond + time.Duration(r.Int64N(int64(3*time.Second))), A: r.IntN(1 << 16)})
+		s.Faults = append(s.Faults, Fault{Kind: KillOthers, A: r.IntN(1 << 16),
+			At:  time.Second + time.Duration(r.Int64N(int64(s.Duration))),
+			For: 300*time.Millisecond + time.Duration(r.Int64N(int64(3*time.Second)))})
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 }

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// All controllers but the leader of a group die, again and again. The leader serves hosts meanwhile, and nothing is lost
-// or repeated.
+// All controllers but the leader of a group die, again and again. The leader serves hosts meanwhile, and nothing is
+// lost or repeated.
 func TestMinorities(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		sc := quietScenario()
-		sc.PerController, sc.FramesPerSecond = several, 5
+		sc.PerController, sc.FramesPerSecond, sc.Minorities = several, 5, true
 		for i := range 4 {
 			sc.Faults = append(sc.Faults, Fault{Kind: KillOthers, A: i, At: time.Duration(5+10*i) * time.Second,
 				For: time.Duration(1+i) * time.Second})

@@ -45,6 +45,7 @@ type Scenario struct {
 	// With several groups, actors move about this often, and there are actors with a key, too; 0: none moves.
 	MoveEvery  time.Duration
 	PieceBytes int     // of an actor that moves, low so that it has many; 0: as in production
+	Minorities bool    // leaders stay alone, and an application has a handler that writes then
 	RateLimit  int     // messages a second of each actor of the application that forwards; 0: no bound
 	Faults     []Fault // by time
 }
@@ -142,7 +143,7 @@ func NewScenario(seed uint64) Scenario {
 	if seed%16 == 2 || seed%16 == 11 { // the second one has several groups
 		s.RateLimit = max(s.FramesPerSecond, []int{10, 100}[r.IntN(2)]) // else a minute is too short for what waits
 	}
-	if seed%16 == 14 || seed%32 == 23 { // the second one has several groups
+	if s.Minorities = seed%16 == 14 || seed%32 == 23; s.Minorities { // the second one has several groups
 		drawMinorities(seed, &s)
 	}
 	return s
@@ -178,6 +179,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
 	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
+	yes("leaders alone", s.Minorities)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')

@@ -24,7 +24,8 @@ func (s *simulation) applications(g *group) []ledger.Application {
 		forwards.RateLimit(limit, 4)
 	}
 	return []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Overtaken: s.overtaken})}
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities,
+		Overtaken: s.overtaken})}
 }
 
 // overtaken fails the run: between two actors messages keep their order, wherever these live.
