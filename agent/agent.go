@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -207,6 +208,7 @@ func (a *Agent) Serve(conn net.Conn) error {
 }
 
 func (a *Agent) serve(ctx context.Context, conn net.Conn) {
+	conn = rawconn.Of(conn)
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -97,6 +98,7 @@ func (l *link) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	conn = rawconn.Of(conn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	o := newOutlet(conn, l.address)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -90,6 +91,7 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 
 // newConn returns nil if there are too many connections.
 func (srv *server) newConn(nc net.Conn) *conn {
+	nc = rawconn.Of(nc)
 	heard := ofconn.NewWatched(nc, srv.cfg.SilentAfter)
 	c := &conn{srv: srv, net: nc, remote: nc.RemoteAddr().String(), heard: heard, in: ofconn.NewReader(heard),
 		gone: make(chan struct{})}
