@@ -166,6 +166,7 @@ func (c *Core) Hosting() *replay.Core { return c.hosting }
 func (c *Core) Stop() {
 	c.leader.Stop() // else the sessions at followers, which go on, would end with errClosing
 	c.finishWaiting(errClosing)
+	c.follower.Stop(errClosing)
 	if c.hosting != nil {
 		c.hosting.Stop()
 	}

@@ -263,6 +263,19 @@ func TestStopWithProxy(t *testing.T) {
 	p.f.said("1: taken")
 }
 
+// A follower that stops does not wait for a leader to execute what its sessions have delivered: there may be none.
+func TestStopOfFollowerWithProxy(t *testing.T) {
+	p := newPair(t)
+	s := p.f.attached(1, 5)
+	p.pass(time.Millisecond)
+	p.pass(pathDelay + pathEvery)
+	p.f.trace = nil
+	s.events(5, 1, switchUp)
+	p.f.said()
+	p.f.core.Stop()
+	p.f.said("1: not taken, " + errClosing.Error())
+}
+
 // A new path is claimed when everything that was delivered is committed, because the sessions of a switch may number
 // its next events differently.
 func TestPathIsClaimedWhenSettled(t *testing.T) {

@@ -146,6 +146,13 @@ func (f *Follower) finish(p *proxied, err error) {
 	}
 }
 
+// Stop ends the deliveries that sessions wait for: no leader will be told of them any more.
+func (f *Follower) Stop(err error) {
+	for _, p := range f.proxies {
+		f.finish(p, err)
+	}
+}
+
 // Attached offers a new session.
 func (f *Follower) Attached(s Session) {
 	f.last++
