@@ -1,12 +1,12 @@
 # Everything a contributor runs. `make` alone lists the targets.
 
-.PHONY: help build demo test test-all lint bench fuzz model clean
+.PHONY: help build demo test test-all lint profile bench fuzz model clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build bin/holdfast
-	go build -o bin/holdfast ./cmd/holdfast
+	go build -pgo=cmd/holdfast/cpu.pgo -o bin/holdfast ./cmd/holdfast
 
 demo: build ## Kill controllers under traffic and count what is lost (needs no root; DEMO_FLAGS=--stock: without agents)
 	bin/holdfast demo $(DEMO_FLAGS)
@@ -19,6 +19,9 @@ test-all: ## The same with all combinations, for a nightly run (one part: PART=e
 
 lint: ## Run gofmt, go vet and staticcheck
 	go run ./scripts/check test lint
+
+profile: ## Record the profile with which build compiles (a minute, on a machine that does nothing else)
+	go run ./lab/profile
 
 bench: build ## Measure failover and throughput
 	bin/holdfast bench failover --kills 30
