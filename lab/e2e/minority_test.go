@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -36,6 +37,10 @@ func TestMinority(t *testing.T) {
 	leader, down := s.leader(), s.followers()
 	s.check(down[0].Kill())
 	s.check(down[1].Signal(syscall.SIGSTOP))
+	await.Until(t, "the leader to step down", func() bool { // until then the other may not have stopped
+		st, err := leader.Status(s.ctx)
+		return err == nil && st.Role == "no leader"
+	})
 	sw.event(frameFrom(1, 2)) // known
 	sw.event(frameFrom(1, 9)) // unknown
 	arrive(7)
