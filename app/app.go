@@ -124,6 +124,7 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 		if i > 0 { // the first one needs none
 			m := ltx.Mark()
 			since = &m
+			ltx.Leave()
 		}
 		if err := a.handle(list, i, in, since); err != nil {
 			return err

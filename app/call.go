@@ -107,6 +107,9 @@ func HandleCall[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Q) (A, erro
 				return err
 			})
 		})
+		if err == nil && !ran {
+			err = tx.ledger.Suspended()
+		}
 		if err == nil && (!ran || tx.refused || tx.trial.void()) || tx.waits(err) {
 			return err // another actor handles it, or this one later
 		}

@@ -220,7 +220,9 @@ func (tx *Tx) enterEach(p *part) (bool, error) {
 }
 
 func (tx *Tx) enterAt(at ledger.Shard) bool {
+	tx.ledger.Handler(tx.handler)
 	if !tx.ledger.Enter(at) {
+		tx.ran = tx.ran || tx.ledger.Suspended() != nil // the input has failed
 		return false
 	}
 	tx.entered, tx.ran = at, true

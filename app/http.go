@@ -79,7 +79,9 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 // serve executes a request.
 func (a *App) serve(tx *Tx, in *ledger.Input) error {
 	if name, is := strings.CutPrefix(in.Name, emitPrefix); is {
-		tx.ledger.Enter(tx.at)
+		if !tx.ledger.Enter(tx.at) { // it is suspended
+			return nil
+		}
 		return tx.ledger.Emit(name, in.Message)
 	}
 	r, known := a.routes[in.Name]

@@ -118,11 +118,22 @@ func (c *Core) direct(k Link) bool {
 
 // Enter is called for each handler of an application before it runs, with the shard that has the cells which the
 // handler needs. It reports whether the handler is to run now. If the actor lives in another group, the input is sent
-// there, once for each actor, after this transaction is committed.
+// there, once for each actor, after this transaction is committed. If the actor is suspended, the input fails for it; see
+// Suspended.
 func (tx *Tx) Enter(at Shard) bool {
-	tx.at = at
+	tx.at, tx.suspended = at, false
 	if tx.c.sharded() && !tx.enters() {
 		return false
+	}
+	if len(tx.c.state.suspended) > 0 {
+		if s, is := tx.c.state.suspended[tx.Actor()]; is {
+			tx.enterSuspended(s)
+			return false
+		}
+	}
+	if g := tx.c.guard; g != nil {
+		r := tx.running(false)
+		g.Next(&r)
 	}
 	if tx.c.tally != nil {
 		tx.handles()

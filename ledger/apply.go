@@ -63,6 +63,8 @@ func (s *state) apply(r *Record) error {
 				return fmt.Errorf("switch %s: commands are complete: %w: "+diverged, r.Switch, err)
 			}
 		}
+	case OpSuspend:
+		s.suspend(r.Actor, suspension{r.Time, r.Name, r.Early})
 	case OpPart:
 		s.parts = append(s.parts, r.Bytes)
 	case OpSwitch:

@@ -14,6 +14,7 @@ type Call struct {
 	Message []byte
 	// Of the answer: the controller at which the client waits, and its number for the call.
 	Caller, ID uint64
+	Resumes    bool // the actor is suspended, and is resumed; it executes nothing
 }
 
 // Answer is the answer to a Call that is committed.
@@ -41,6 +42,8 @@ func (c *Core) Call(q Call) error {
 		return errNotLeading
 	case app < 0 || !c.here(q.Actor):
 		return fmt.Errorf("call of %v: %w", q.Actor, ErrElsewhere)
+	case q.Resumes:
+		return c.resume(q)
 	}
 	before := c.beginPatient()
 	b := c.beginTransaction()

@@ -33,7 +33,7 @@ func TestCall(t *testing.T) {
 	p := newPair(t, Limits{}, other, a)
 	call := func(id uint64, name, message string) {
 		t.Helper()
-		p.must(p.leader.Call(Call{Actor{App: "a"}, name, []byte(message), 7, id}))
+		p.must(p.leader.Call(Call{Actor: Actor{App: "a"}, Name: name, Message: []byte(message), Caller: 7, ID: id}))
 	}
 	call(1, "put", "k")
 	call(2, "put", "poison")

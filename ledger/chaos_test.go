@@ -201,18 +201,23 @@ func (a *chaos) enter(tx *Tx) bool {
 
 // someActor returns a random actor of the application, which may be in another group.
 func (a *chaos) someActor(tx *Tx) Actor {
-	as := Actor{App: a.name}
 	if a.c.site == nil {
-		return as
+		return Actor{App: a.name}
 	}
+	as := a.someShard()
+	if a.c.rng.IntN(3) == 0 {
+		as = tx.Actor()
+	}
+	return as
+}
+
+func (a *chaos) someShard() Actor {
+	as := Actor{App: a.name}
 	switch a.c.rng.IntN(4) {
 	case 0, 1:
 		as.Switch = openflow.DatapathID(1 + a.c.rng.IntN(siteGroups*4))
 	case 2:
 		as.Key = Key{A: uint64(1 + a.c.rng.IntN(4))}
-	}
-	if a.c.rng.IntN(3) == 0 {
-		as = tx.Actor()
 	}
 	return as
 }

@@ -230,7 +230,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 		return nil, err
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
-	end := c.state.moves.append(c.state.links.append(c.state.appendTimers(nil)))
+	end := c.state.appendSuspended(c.state.moves.append(c.state.links.append(c.state.appendTimers(nil))))
 	parts := c.replayedParts()
 	frozen := map[TableName]*content{}
 	for name, t := range c.state.tables {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/tally"
 )
@@ -33,6 +34,8 @@ type Core struct {
 	group     uint64 // see Join
 	directory Directory
 	enumerate func(app string) []Shard // see Enumerate; may be nil
+
+	guard *watchdog.Guard[Running] // see Watch; may be nil
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -79,6 +82,8 @@ type Core struct {
 	tally   *tally.Tally[Actor]  // what actors do; nil unless it is counted
 	lately  []latest             // by application
 	ledAt   int64                // ledger time at which the leadership began
+
+	refused map[Actor]uint64 // inputs of suspended actors
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -161,6 +166,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	c.leadLinks()
 	c.leadMoves()
 	c.leadTally()
+	c.refused = nil
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
 		c.schedule(t.due, name)
@@ -373,9 +379,18 @@ func (c *Core) call(app int) error {
 }
 
 func (c *Core) attempt(app int) error {
+	if len(c.state.suspended) > 0 {
+		a := Actor{c.apps[app].Name(), c.input.at}
+		if s, is := c.state.suspended[a]; is && s.early {
+			return c.refuse(app, a, s)
+		}
+	}
 	c.tx.begin(c, app)
 	m := &c.tx.begun
-	stack, err := protect(c.apps[app], &c.tx, &c.input)
+	stack, err := c.protect(app)
+	if c.guard != nil {
+		c.guard.End() // does not return if the watchdog has given this goroutine up
+	}
 	c.tx.endTimed()
 	if err == nil {
 		err = c.flush()
@@ -446,20 +461,29 @@ func (c *Core) rewind(m savepoint) error {
 
 // logFailure records the failure of an application in the log, and keeps it for Failures.
 func (c *Core) logFailure(f Failure) {
-	text := f.Err.Error()
-	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), f.App[:min(len(f.App), 1024)]),
-		text[:min(len(text), 1024)])
-	c.counters.Failures++
+	c.logFailed(f.App, f.Err)
 	if len(c.failures) < maxFailures {
 		c.failures = append(c.failures, f)
 	}
 }
 
-func protect(a Application, tx *Tx, in *Input) (stack []byte, err error) {
+func (c *Core) logFailed(app string, err error) {
+	text := err.Error()
+	c.batch.buf = appendString(appendString(append(c.batch.buf, byte(OpFailure)), app[:min(len(app), 1024)]),
+		text[:min(len(text), 1024)])
+	c.counters.Failures++
+}
+
+// protect runs an application on the present input.
+func (c *Core) protect(app int) (stack []byte, err error) {
+	if c.guard != nil {
+		r := c.tx.running(true)
+		c.guard.Begin(&r)
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			stack, err = debug.Stack(), fmt.Errorf("panic: %v", r)
 		}
 	}()
-	return nil, a.Handle(tx, in)
+	return nil, c.apps[app].Handle(&c.tx, &c.input)
 }

@@ -266,6 +266,9 @@ func (c *Core) rest(d *departure, next Assignment, parts []part) ([][]byte, erro
 			w.ops = c.state.links.out[k].append(w.room())
 		}
 	}
+	for _, of := range c.state.suspendedOf(a) {
+		w.ops = of.suspension.append(w.room(), of.Actor)
+	}
 	for _, i := range c.knowledge(a) {
 		w.ops = i.append(w.room())
 	}

@@ -25,6 +25,7 @@ func (tx *Tx) EmitTo(to Actor, name string, data []byte) error {
 }
 
 func (tx *Tx) emit(in Input) error {
+	tx.check()
 	c := tx.c
 	if len(c.emitted) >= maxEmitted {
 		return fmt.Errorf("emit %q: a transaction may emit %d messages; this one loops or is too large", in.Name,

@@ -70,6 +70,8 @@ const (
 	OpCall // input: Actor, Name, Bytes (a Call that has changed something)
 
 	OpClear // table number (all cells are removed, because their actor departs)
+
+	OpSuspend // input: Actor, Time, Early, Name (the reason; "": the actor is resumed); also in snapshots and moves
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -84,6 +86,7 @@ type Record struct {
 	Digest       uint64 // of the message, see internal/digest
 	App, Name    string
 	Actor        Actor
+	Early        bool // see Running
 	Table        TableName
 	Cell, Field  Key
 	Time         int64
@@ -268,6 +271,9 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.App, r.Bytes = d.string(), d.bytes()
 	case OpCall:
 		r.Actor, r.Name, r.Bytes = d.actor(), d.string(), d.bytes()
+	case OpSuspend:
+		r.Actor = d.actor()
+		r.suspension(d)
 	case OpSwitch:
 		r.Switch = openflow.DatapathID(d.uint64())
 		saved := d.savedSwitch()

@@ -292,6 +292,8 @@ type oldMove struct {
 	out      []*outgoing
 	in       []*incoming
 	sw       *switchState // likewise
+	// of the actor and those that move with it, likewise; or that of the actor, which has changed
+	suspended []suspendedActor
 }
 
 func (s *state) oldMove(a Actor, from uint64) *oldMove {
@@ -324,6 +326,10 @@ func (s *state) depart(a Actor, next Assignment) *oldMove {
 	if a.isSwitch() {
 		old.sw = s.switches[a.Switch]
 		s.setSwitch(a.Switch, nil)
+	}
+	old.suspended = s.suspendedOf(a)
+	for _, of := range old.suspended {
+		delete(s.suspended, of.Actor)
 	}
 	s.moves.leave(a, 0)
 	s.moves.set(a, next)
@@ -359,6 +365,11 @@ func (s *state) revertMove(old *oldMove) {
 	for _, i := range old.in {
 		if delete(s.links.in, i.Link); old.gone {
 			s.links.in[i.Link] = i
+		}
+	}
+	for _, of := range old.suspended {
+		if delete(s.suspended, of.Actor); old.gone {
+			s.suspend(of.Actor, of.suspension)
 		}
 	}
 	if old.sw != nil && old.gone {

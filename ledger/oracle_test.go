@@ -97,7 +97,7 @@ func (o *oracle) record(r *Record, data []byte) error {
 	}
 	switch r.Op {
 	case OpEvent, OpSeen, OpTimer, OpUnreachable, OpReachable, OpCloseEpoch, OpTransaction, OpReceive,
-		OpRequest, OpCall, OpLeave, OpDepart:
+		OpRequest, OpCall, OpLeave, OpDepart, OpSuspend:
 		if o.cluster.site != nil {
 			o.cluster.site.departing = Actor{}
 		}

@@ -125,7 +125,7 @@ func (p *piece) checks(r *Record) error {
 	switch r.Op {
 	case OpTable, OpPut, OpDelete:
 		of, cell = Actor{r.Table.App, p.actor.Shard}, true
-	case OpSetTimer:
+	case OpSetTimer, OpSuspend:
 		of = r.Actor
 	case OpOutgoing:
 		of = r.Link.From
@@ -249,6 +249,8 @@ func (s *state) arriveOp(r *Record, old *oldMove, undone func(undo)) error {
 	case OpSetTimer:
 		before, existed := s.timers[r.timerName()]
 		undone(undo{kind: undoTimer, timer: &oldTimer{r.timerName(), before}, existed: existed})
+	case OpSuspend:
+		old.suspended = append(old.suspended, suspendedActor{Actor: r.Actor})
 	case OpOutgoing:
 		if s.links.out[r.Link].used() {
 			return errTwice

@@ -49,9 +49,11 @@ func (s *site) direct() {
 	if _, leading := n.core.Leading(); !leading {
 		return
 	}
-	switch s.rng.IntN(6) {
+	switch s.rng.IntN(7) {
 	case 0, 1:
 		s.publish(n.core)
+	case 4:
+		s.drawSuspension(c, n.core)
 	case 2, 3:
 		s.learn(c)
 	default:
@@ -176,10 +178,7 @@ func (s *site) checkOwners() {
 			}
 			for _, r := range rows {
 				found[fieldName{TableName{name, r.Table}, r.Cell, r.Field}] = string(r.Value)
-				a := Actor{name, Shard{Key: r.Cell}} // as those of caller and callee are
-				if name == "chaos" || name == "mayhem" {
-					a.Shard = (&chaos{}).Shard(r.Table, r.Cell)
-				}
+				a := actorOf(fieldName{TableName{name, r.Table}, r.Cell, r.Field})
 				if g, known := s.home(a); !known || g != c.group {
 					c.fatalf("cell %v of %v is there, whose actor lives in group %d", r.Cell, a, g)
 				}

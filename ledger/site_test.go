@@ -40,7 +40,7 @@ func TestSite(t *testing.T) {
 	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches,
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches, sum.Suspended,
 		calls.Answered, calls.Failed, calls.Late}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
@@ -64,6 +64,7 @@ type site struct {
 	rows           map[Actor]Assignment   // of the directory
 	views          []map[Actor]Assignment // what each group knows of it
 	moves          bool
+	suspended      map[Actor]string         // why
 	values         [siteGroups + 1]contents // by group
 	arriving       map[copying]contents     // copied ahead
 	departed       map[Actor]contents       // what those had that are on the way
@@ -87,19 +88,19 @@ type parcel struct {
 
 // siteCounts says what the simulation reached.
 type siteCounts struct {
-	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard, Switches int
+	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard, Switches, Suspended int
 }
 
 func (s *siteCounts) add(o siteCounts) {
 	*s = siteCounts{s.Inputs + o.Inputs, s.Commands + o.Commands, s.Void + o.Void, s.Answers + o.Answers,
 		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals,
-		s.Members + o.Members, s.Heard + o.Heard, s.Switches + o.Switches}
+		s.Members + o.Members, s.Heard + o.Heard, s.Switches + o.Switches, s.Suspended + o.Suspended}
 }
 
 func newSite(t testing.TB, seed uint64) *site {
 	s := &site{rng: rand.New(rand.NewPCG(seed, 7)), sent: map[Link][][]byte{}, received: map[Link][][]byte{},
 		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0,
-		departed: map[Actor]contents{}, arriving: map[copying]contents{}}
+		departed: map[Actor]contents{}, arriving: map[copying]contents{}, suspended: map[Actor]string{}}
 	for g := range siteGroups + 1 {
 		s.views = append(s.views, map[Actor]Assignment{})
 		s.values[g] = contents{}
@@ -230,6 +231,7 @@ func (s *site) check() {
 		c.check()
 	}
 	s.checkOwners()
+	s.checkSuspended()
 	s.calls = checkCalls(s.groups...)
 	for k, items := range s.sent {
 		if !slices.EqualFunc(items, s.received[k], bytes.Equal) {
@@ -249,7 +251,12 @@ func (s *site) record(o *oracle, r *Record) error {
 		}
 		s.lives[r.Actor] = Assignment{0, r.Assignment.Version}
 		s.departing, s.departed[r.Actor] = r.Actor, contents{}
+	case OpSuspend:
+		return s.suspend(o, r)
 	case OpPut:
+		if a := actorOf(fieldOf(r)); s.suspended[a] != "" {
+			return fmt.Errorf("%v, which is suspended, writes", a)
+		}
 		s.values[o.cluster.group][fieldOf(r)] = string(r.Bytes)
 	case OpDelete:
 		delete(s.values[o.cluster.group], fieldOf(r))

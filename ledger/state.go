@@ -108,7 +108,9 @@ type state struct {
 	waiting  waiting
 	links    links
 	moves    moves
-	parts    [][]byte // of the replayed application, while a snapshot is restored
+	// suspended actors, see suspend.go
+	suspended map[Actor]suspension
+	parts     [][]byte // of the replayed application, while a snapshot is restored
 
 	timerBytes int // of the data of timers
 
@@ -269,7 +271,7 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	return s.moves.append(s.links.append(s.appendTimers(b)))
+	return s.appendSuspended(s.moves.append(s.links.append(s.appendTimers(b))))
 }
 
 func (s *state) appendSwitches(b []byte) []byte {

@@ -35,6 +35,9 @@ type Tx struct {
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 	counted    counted
 	begun      point // before the call
+	index      int   // of the application
+	handler    string
+	suspended  bool // see Suspended
 }
 
 // begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is
@@ -43,6 +46,7 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.c = c
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
+	tx.index, tx.handler, tx.suspended = app, "", false
 	tx.beginTally(app)
 	switch {
 	case c.degrading:
@@ -65,7 +69,10 @@ func (tx *Tx) Table(name string) *Table {
 }
 
 // Get reads a value; it must not be modified.
-func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) { return t.get(cell, field) }
+func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) {
+	tx.check()
+	return t.get(cell, field)
+}
 
 // Fields yields the fields of a cell in key order.
 func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
@@ -80,6 +87,7 @@ func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
 
 // Put writes a copy of value. Writing the present value again changes and logs nothing.
 func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
+	tx.check()
 	old, existed := t.get(cell, field)
 	if existed && bytes.Equal(old, value) {
 		return
@@ -113,6 +121,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 //
 // Below ExactlyOnce the command is sent when the level permits, and at most once.
 func (tx *Tx) Send(id openflow.DatapathID, m Encoder) uint32 {
+	tx.check()
 	if c := tx.c; c.sharded() && !c.degrading && !(c.here(theSwitch(id)) && c.direct(Link{tx.Actor(), theSwitch(id)})) {
 		return tx.sendAcross(id, m)
 	}

@@ -57,6 +57,7 @@ const (
 	undoReceive                       // link.in, link.received
 	undoAsk                           // sw, link.asks
 	undoMove                          // move
+	undoSuspend                       // move.suspended: the actor before
 	undoCell                          // value.table, value.cell, value.fields: what the cell had
 	undoTable                         // value.table, value.all: what the table had
 )
@@ -98,6 +99,8 @@ func (s *state) revert(list []undo) error {
 			u.value.table.base = u.value.all
 		case undoMove:
 			s.revertMove(u.move)
+		case undoSuspend:
+			s.suspend(u.move.actor, u.move.suspended[0].suspension)
 		case undoAsk:
 			u.sw.asks = u.link.asks
 		case undoSkipped:
