@@ -69,6 +69,7 @@ type Core struct {
 	newest   uint64   // index of the newest snapshot, also if it is not yet stored
 	appends  []saving // not yet stored; Ready has returned the first `handed` of them
 	handed   int
+	given    uint64            // index of the last committed entry that was made an update, or was not for the owner
 	applies  []apply           // returned by Ready and not yet delivered
 	notices  notices           // delayed messages to others
 	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored

@@ -187,6 +187,7 @@ func (c *Core) apply(m *raftpb.Message) {
 		}
 	}
 	for _, e := range m.GetEntries() {
+		c.given = e.GetIndex()
 		switch {
 		case e.GetType() != raftpb.EntryNormal:
 			c.applyConfChange(e)

@@ -10,7 +10,7 @@ import (
 // A call is a request of a client to an actor (ledger.Core.Call). The controller that has the client sends it to the
 // leader of the actor's group:
 //
-//	callPayload u8 | hops u8 | controller uvarint | id uvarint | actor | length uvarint, name | message
+//	callPayload u8 (resumePayload: the actor is to be resumed) | hops u8 | controller uvarint | id uvarint | actor | length uvarint, name | message
 //
 // The leader executes it, and answers to the controller once that is committed, in a payload of the system group, of
 // which each controller has a replica. Answers of a turn to one controller are one payload:
@@ -70,7 +70,11 @@ func nextOutcome(b []byte) (o outcome, rest []byte) {
 
 // callTo encodes a call.
 func callTo(q ledger.Call) []byte {
-	b := binary.AppendUvarint(binary.AppendUvarint([]byte{callPayload, 0}, q.Caller), q.ID)
+	kind := byte(callPayload)
+	if q.Resumes {
+		kind = resumePayload
+	}
+	b := binary.AppendUvarint(binary.AppendUvarint([]byte{kind, 0}, q.Caller), q.ID)
 	b = binary.AppendUvarint(q.Actor.Append(b), uint64(len(q.Name)))
 	return append(append(b, q.Name...), q.Message...)
 }
@@ -80,7 +84,7 @@ func parseCall(b []byte) (q ledger.Call, ok bool) {
 	if len(b) < 2 {
 		return q, false
 	}
-	b = b[2:]
+	q.Resumes, b = b[0] == resumePayload, b[2:]
 	var n, m int
 	if q.Caller, n = binary.Uvarint(b); n <= 0 {
 		return q, false
@@ -108,7 +112,7 @@ func (c *Core) called(payload []byte) {
 	case !ok: // the client gets no answer
 	case !c.role.Leading:
 		if payload[1] < maxHops && c.role.Leader != 0 {
-			further := append([]byte{callPayload, payload[1] + 1}, payload[2:]...)
+			further := append([]byte{payload[0], payload[1] + 1}, payload[2:]...)
 			if c.outside.SendPayload(c.role.Leader, further) {
 				return
 			}

@@ -14,6 +14,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -34,7 +35,8 @@ type Config struct {
 	// of which only Open needs to make the applications. What the log says about members takes precedence.
 	Groups []GroupConfig
 	// Open makes the configuration of a home group that this controller gets, but for Consensus, if there are several.
-	// actors is Layout.Actors. nil if the Groups are complete and stay as they are.
+	// actors is Layout.Actors. It is also called, for the only group too, when a group begins anew because a handler
+	// hangs; nil: then the controller ends, and the Groups are complete and stay as they are.
 	Open          func(group, actors uint64) (GroupConfig, error)
 	Replication   uint64            // with which the cluster begins, see directory.Layout
 	Names         map[uint64]string // of the members, for status
@@ -46,12 +48,14 @@ type Config struct {
 	OpenFlow      net.Listener      // agents and switches connect here
 	API           net.Listener      // for holdfast status; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
-	SnapshotEvery int               // entries from one snapshot to the next, at most; 0 is 200,000
-	Duty          *Duty             // of the leader of the first group; nil for none
-	Instrument    bool              // count what actors do: see Controller.Tally
-	Optimizer     *OptimizerConfig  // nil: no actor moves by itself
-	Audit         Auditor           // what the ledgers hold; nil for none
-	Logger        *slog.Logger      // must be set
+	// HandlerTimeout is the time in which a handler has to return; else its actor is suspended. 0: five seconds.
+	HandlerTimeout time.Duration
+	SnapshotEvery  int              // entries from one snapshot to the next, at most; 0 is 200,000
+	Duty           *Duty            // of the leader of the first group; nil for none
+	Instrument     bool             // count what actors do: see Controller.Tally
+	Optimizer      *OptimizerConfig // nil: no actor moves by itself
+	Audit          Auditor          // what the ledgers hold; nil for none
+	Logger         *slog.Logger     // must be set
 
 	Peers []Peer // the controllers of the cluster file
 	// DialAPI connects to the API of another controller. nil: plain TCP.
@@ -81,6 +85,7 @@ type Controller struct {
 	leads        chan bool          // capacity 1, see tellDuty
 	tended       chan struct{}      // closed when the duty has ended
 	homes        sync.WaitGroup
+	hanging      atomic.Int64  // loops of groups that were given up and have not ended
 	stop         chan struct{} // closed by Close
 	done         chan struct{} // closed when everything has ended
 	err          error         // why it ended; read after done
@@ -278,6 +283,12 @@ func (c *Controller) wait() error {
 			return nil
 		case g := <-c.ends:
 			if g.retired {
+				continue
+			}
+			if _, hung := errors.AsType[*hungError](g.err); hung {
+				if err := c.renew(g, g.err); err != nil {
+					return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
+				}
 				continue
 			}
 			if g.number() == 0 || !errors.Is(g.err, consensus.ErrRemoved) {

@@ -42,6 +42,7 @@ type testCluster struct {
 	replicas    int           // of such a group; 0: 3
 	logger      *slog.Logger  // of the controllers; nil: quiet
 	timeout     time.Duration // SwitchTimeout; 0: 300 ms
+	handler     time.Duration // HandlerTimeout
 	election    time.Duration // 0: 200 ms
 	optimizer   *OptimizerConfig
 	apis        map[uint64]net.Listener // of controllers 1 to 3, if there is an optimizer
@@ -151,8 +152,9 @@ func (s *testCluster) start(id uint64, peer, of, api net.Listener) *Controller {
 				nil
 		},
 		Southbound: southbound.Config{Logger: quiet}, OpenFlow: of, API: api,
-		Replication:   uint64(s.replicas),
-		SwitchTimeout: cmp.Or(s.timeout, 300*time.Millisecond), SnapshotEvery: s.every, Audit: file,
+		Replication:    uint64(s.replicas),
+		HandlerTimeout: s.handler,
+		SwitchTimeout:  cmp.Or(s.timeout, 300*time.Millisecond), SnapshotEvery: s.every, Audit: file,
 		Logger: cmp.Or(s.logger, quiet),
 		Peers: []Peer{{"c1", 1, address(1), s.addrs[1]}, {"c2", 2, address(2), s.addrs[2]},
 			{"c3", 3, address(3), s.addrs[3]}},

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
@@ -115,6 +116,7 @@ type CoreConfig struct {
 	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
 	// counted.
 	Elapsed func() time.Duration
+	Guard   *watchdog.Guard[ledger.Running] // of the calls of applications; nil: nobody watches them
 }
 
 // NewCore makes a Core that is a follower with an empty state.
@@ -130,6 +132,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	if cfg.Elapsed != nil {
 		l.Instrument(cfg.Elapsed)
 	}
+	l.Watch(cfg.Guard)
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000
 	}

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
@@ -45,22 +48,51 @@ type group struct {
 	askDirectory func(request []byte)
 	answer       func(controller uint64, answers []byte)
 	reassign     func(reassignment)
-	led          leadership
-	background   sync.WaitGroup // goroutines that work for the loop; run waits for them
-	encoded      chan []byte    // capacity 1: the snapshot that was being encoded
-	encoding     bool           // used by the loop only: a snapshot is being encoded
-	stop         chan struct{}  // closed to end the loop
-	ended        chan struct{}  // closed when the loop has ended
-	released     chan struct{}  // closed when no session and no request waits for the loop any more
-	done         chan struct{}  // closed when everything has ended
-	err          error          // why the loop ended; read after ended
-	retired      bool           // used by Controller.run only: it ended because the replica has left the group
+
+	self           *atomic.Pointer[group] // which of the groups that have the node gets its payloads
+	watchdog       *watchdog.Watchdog[ledger.Running]
+	handlerTimeout time.Duration
+	hung           chan ledger.Running // capacity 1: a call of an application that does not return
+	goroutine      string              // of the loop
+	hanging        *atomic.Int64       // goroutines of this controller that were given up
+
+	led        leadership
+	background sync.WaitGroup // goroutines that work for the loop; run waits for them
+	encoded    chan []byte    // capacity 1: the snapshot that was being encoded
+	encoding   bool           // used by the loop only: a snapshot is being encoded
+	stop       chan struct{}  // closed to end the loop
+	ended      chan struct{}  // closed when the loop has ended
+	released   chan struct{}  // closed when no session and no request waits for the loop any more
+	done       chan struct{}  // closed when everything has ended
+	err        error          // why the loop ended; read after ended
+	retired    bool           // used by Controller.run only: it ended because the replica has left the group
 }
 
 func (g *group) number() uint64 { return g.cfg.Consensus.Group }
 
-// startGroup starts the loop of a group.
+// startGroup starts the replica of a group and its loop.
 func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, *Core) error) error {
+	g, err := c.newGroup(cfg, observe)
+	if err != nil {
+		return err
+	}
+	g.self = new(atomic.Pointer[group])
+	g.self.Store(g)
+	replica := cfg.Consensus
+	replica.Payload = func(from uint64, b []byte) {
+		if !c.calls.take(b) {
+			g.self.Load().payloads.put(from, b)
+		}
+	}
+	if g.node, err = c.host.Start(replica); err != nil {
+		return fmt.Errorf("start the consensus of controller %s: %w", c.cfg.Name, err)
+	}
+	c.runGroup(g)
+	return nil
+}
+
+// newGroup makes a group without a node.
+func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *Core) error) (*group, error) {
 	of := c.cfg
 	g := &group{
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
@@ -68,8 +100,10 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		answer: c.answerCalls, reassign: c.reassigned.put,
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
-		released: make(chan struct{}), done: make(chan struct{}),
+		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan ledger.Running, 1),
+		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, DefaultHandlerTimeout),
 	}
+	g.watchdog = watchdog.New(g.handlerTimeout, func(what ledger.Running) { g.hung <- what })
 	if cfg.Consensus.Group != 0 {
 		g.log = of.Logger.With("group", cfg.Consensus.Group)
 		g.names = maps.Clone(of.Names)
@@ -94,19 +128,13 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards,
-		Live: c.liveGroups, Elapsed: elapsed}, outside{g})
-	if err != nil {
-		return err
-	}
-	replica := cfg.Consensus
-	replica.Payload = func(from uint64, b []byte) {
-		if !c.calls.take(b) {
-			g.payloads.put(from, b)
-		}
-	}
-	if g.node, err = c.host.Start(replica); err != nil {
-		return fmt.Errorf("start the consensus of controller %s: %w", of.Name, err)
-	}
+		Live: c.liveGroups, Elapsed: elapsed, Guard: g.watchdog.Guard()}, outside{g})
+	return g, err
+}
+
+// runGroup starts the loop of a group, which replaces another one that had the same node.
+func (c *Controller) runGroup(g *group) {
+	g.self.Store(g)
 	c.router.add(g)
 	c.groups.add(g)
 	c.startDetached(g)
@@ -118,14 +146,13 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 		case <-c.done:
 		}
 	}()
-	return nil
 }
 
 // run is the goroutine that owns the group. It ends with end, or when its consensus fails, and has then stopped the
 // node.
 func (g *group) run() {
 	defer close(g.done)
-	g.err = g.loop()
+	g.err = g.supervise()
 	close(g.ended)
 	g.core.Stop()
 	idle := make(chan struct{})

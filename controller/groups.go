@@ -32,8 +32,10 @@ func (t *groupTable) all() []*group {
 	return nil
 }
 
+// add adds a group. It replaces one with the same number.
 func (t *groupTable) add(g *group) {
-	list := append(slices.Clone(t.all()), g)
+	list := slices.DeleteFunc(slices.Clone(t.all()), func(o *group) bool { return o.number() == g.number() })
+	list = append(list, g)
 	slices.SortFunc(list, func(a, b *group) int { return cmp.Compare(a.number(), b.number()) })
 	t.list.Store(&list)
 }

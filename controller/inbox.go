@@ -28,7 +28,10 @@ const (
 )
 
 func (it *item) reject() {
-	if it.kind == events {
+	switch it.kind {
+	case attach:
+		it.session.Close(errClosing)
+	case events:
 		it.done(errClosing)
 	}
 }
@@ -46,7 +49,9 @@ func (h handler) Attached(s *southbound.Session) {
 	if g, _ := h.c.groupOf(s.Switch()); g != nil && h.c.several() { // else its replica here has just ended
 		h.c.seats.add(s, g)
 	}
-	h.put(item{kind: attach, session: s})
+	if h.put(item{kind: attach, session: s}) == nil { // a replica that ends, or begins anew
+		s.Close(errClosing)
+	}
 }
 
 func (h handler) Detached(s *southbound.Session, _ error) {

@@ -19,7 +19,7 @@ import (
 //	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
 //	movePayload u8 | controller uvarint | id uvarint | group uvarint | actor: the actor is to move to this group. If
 //	  it cannot, the controller is told by an answer to a call with that id
-//	callPayload u8, answerPayload u8: see call.go
+//	callPayload u8, answerPayload u8, resumePayload u8: see call.go
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
 // replica of that group at the sender's controller tells. If there is no such replica, it is not known here who leads
@@ -31,6 +31,7 @@ const (
 	movePayload      = 0x84
 	callPayload      = 0x85
 	answerPayload    = 0x86
+	resumePayload    = 0x87
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
@@ -192,7 +193,7 @@ func (c *Core) fromGroup(payload []byte) bool {
 		c.relocated(rest)
 	case movePayload:
 		c.toMove(rest)
-	case callPayload:
+	case callPayload, resumePayload:
 		c.called(payload)
 	default:
 		return false

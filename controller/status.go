@@ -40,6 +40,9 @@ type Status struct {
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
 	Stale       *Stale         `json:"stale,omitempty"` // nil: it knows a leader
+	// Suspended are actors that handle nothing, because a handler did not return.
+	Suspended []SuspendedStatus `json:"suspended"`
+	Hanging   int64             `json:"hanging_handlers"` // that have not returned at this controller; each may use a processor
 }
 
 // ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
@@ -138,6 +141,9 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		if i > 0 && errors.Is(err, errClosing) {
 			continue // it has just left the group
 		}
+		for j := range s.Suspended {
+			s.Suspended[j].Group = g.number()
+		}
 		if err != nil {
 			return all, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
 		}
@@ -157,6 +163,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 			all.Switches[i].Assignment = row.Version
 		}
 	}
+	all.Hanging = c.hanging.Load()
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
 	return all, nil
 }
@@ -189,6 +196,7 @@ func (s *Status) add(o Status, group uint64) {
 		sw.Group = group
 		s.Switches = append(s.Switches, sw)
 	}
+	s.Suspended = append(s.Suspended, o.Suspended...)
 	k := o.Counters
 	s.Counters.Transactions += k.Transactions
 	s.Counters.Duplicates += k.Duplicates
@@ -225,7 +233,8 @@ func (c *Core) Status() Status {
 		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
 		Applied: c.applied, Snapshot: c.snapshot,
 		Stale: c.stale(),
-		Apps:  []string{}, Switches: []SwitchStatus{}, // not null in JSON
+		// not null in JSON
+		Apps: []string{}, Switches: []SwitchStatus{}, Suspended: describeSuspended(c.ledger.Suspended()),
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
 	}
 	switch {
@@ -329,7 +338,7 @@ type api struct {
 }
 
 // serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/members, /v1/drain, /v1/move,
-// /v1/pin, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
+// /v1/pin, /v1/resume, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -346,6 +355,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 	c.serveMembers(mux)
 	c.serveMoves(mux)
 	c.servePins(mux)
+	c.serveResumes(mux)
 	c.servePlacement(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
