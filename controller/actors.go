@@ -18,6 +18,8 @@ type Actors struct {
 	// Others has for each group the sum of the actors that are not among Actors.
 	Others   []ActorView   `json:"others"`
 	Handlers []HandlerView `json:"handlers"` // by application and message
+	// Suspended are the actors that handle nothing, because a handler did not return.
+	Suspended []SuspendedStatus `json:"suspended"`
 }
 
 // CountedGroup is a group of which something was counted.
@@ -85,13 +87,14 @@ func asked(list []answered[Tally]) (all []Asked) {
 // joinActors returns what the actors of the cluster have done according to the answers of its controllers.
 func joinActors(by string, list []answered[Tally]) Actors {
 	s := Actors{By: by, Controllers: asked(list), Groups: []CountedGroup{}, Actors: []ActorView{},
-		Others: []ActorView{}, Handlers: []HandlerView{}}
+		Others: []ActorView{}, Handlers: []HandlerView{}, Suspended: []SuspendedStatus{}}
 	handlers := map[[2]string]*HandlerView{}
 	for _, g := range countedGroups(list) {
 		s.Groups = append(s.Groups, CountedGroup{g.Group, g.leader, g.Seconds, g.Partial})
 		for _, a := range g.Actors {
 			s.Actors = append(s.Actors, ActorView{ActorTally: a, Group: g.Group, Leader: g.leader})
 		}
+		s.Suspended = append(s.Suspended, g.Suspended...)
 		s.Others = append(s.Others, ActorView{ActorTally: g.Others, Group: g.Group, Leader: g.leader})
 		for _, h := range g.Handlers {
 			key := [2]string{h.App, h.Message}

@@ -10,8 +10,9 @@ import (
 // A call is a request of a client to an actor (ledger.Core.Call). The controller that has the client sends it to the
 // leader of the actor's group:
 //
-//	callPayload u8 (resumePayload: the actor is to be resumed) | hops u8 | controller uvarint | id uvarint | actor | length uvarint, name | message
+//	callPayload u8 | hops u8 | controller uvarint | id uvarint | actor | length uvarint, name | message
 //
+// A resumePayload is the same, for a suspended actor that is to be resumed.
 // The leader executes it, and answers to the controller once that is committed, in a payload of the system group, of
 // which each controller has a replica. Answers of a turn to one controller are one payload:
 //

@@ -23,6 +23,8 @@ type ClusterStatus struct {
 	Controllers []Answer       `json:"controllers"` // in the order of the cluster file of By
 	Groups      []GroupView    `json:"groups"`      // by number
 	Switches    []SwitchInView `json:"switches"`    // by datapath id
+	// Suspended are the actors that handle nothing, because a handler did not return.
+	Suspended []SuspendedStatus `json:"suspended"`
 }
 
 // Answer is what a controller says of itself, or why it says nothing.
@@ -30,7 +32,7 @@ type Answer struct {
 	Name   string  `json:"name"`
 	API    string  `json:"api"` // the address at which it was asked; "" if none is known
 	Error  string  `json:"error,omitempty"`
-	Status *Status `json:"status,omitempty"` // without Switches
+	Status *Status `json:"status,omitempty"` // without Switches and Suspended
 }
 
 // GroupView is the state of a group at its leader. If no leader has answered, it is the state at another replica: at
@@ -63,13 +65,15 @@ func (s *ClusterStatus) Of(name string) *Status {
 
 // join returns the state of the cluster according to the answers of its controllers. by is the controller that asked.
 func join(by string, answers []Answer) ClusterStatus {
-	s := ClusterStatus{By: by, Controllers: answers, Groups: []GroupView{}, Switches: []SwitchInView{}}
+	s := ClusterStatus{By: by, Controllers: answers, Groups: []GroupView{}, Switches: []SwitchInView{},
+		Suspended: []SuspendedStatus{}}
 	s.joinGroups()
 	s.joinSwitches()
+	s.joinSuspended()
 	for i, a := range answers { // what they say of switches has been used
 		if a.Status != nil {
 			own := *a.Status
-			own.Switches = nil
+			own.Switches, own.Suspended = nil, nil
 			s.Controllers[i].Status = &own
 		}
 	}
@@ -161,6 +165,17 @@ func (s *ClusterStatus) joinSwitches() {
 		}
 	}
 	slices.SortFunc(s.Switches, func(a, b SwitchInView) int { return strings.Compare(a.Switch, b.Switch) })
+}
+
+// joinSuspended lists the suspended actors that each chosen replica knows.
+func (s *ClusterStatus) joinSuspended() {
+	for _, g := range s.Groups {
+		for _, a := range s.Of(g.By).Suspended {
+			if a.Group == g.Group {
+				s.Suspended = append(s.Suspended, a)
+			}
+		}
+	}
 }
 
 // Bounds of what a controller asks the others.

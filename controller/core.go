@@ -47,7 +47,8 @@ type Core struct {
 	frames   []*ledger.Frame // of other groups; likewise
 	turns    uint64          // number of the turn
 	ticked   time.Time       // time of the last Tick
-	hosting  *replay.Core    // nil without replayed applications
+	refusals refusals
+	hosting  *replay.Core // nil without replayed applications
 
 	follower *proxy.Follower
 	leader   *proxy.Leader
@@ -349,6 +350,7 @@ func (c *Core) Tick(now time.Time) error {
 	if !c.role.Leading {
 		return nil
 	}
+	c.tellRefusals(now)
 	if entry, ok := c.ledger.Cut(); ok {
 		if err := c.propose(entry); err != nil {
 			return err

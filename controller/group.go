@@ -101,7 +101,7 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan ledger.Running, 1),
-		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, DefaultHandlerTimeout),
+		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, watchdog.DefaultBudget),
 	}
 	g.watchdog = watchdog.New(g.handlerTimeout, func(what ledger.Running) { g.hung <- what })
 	if cfg.Consensus.Group != 0 {

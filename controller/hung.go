@@ -22,9 +22,6 @@ import (
 // The sessions of its switches end and connect again. What the loop had executed and not committed comes again, as
 // after the death of a leader. If the entry is lost, the next leader hangs too, and suspends the actor.
 
-// DefaultHandlerTimeout is the time budget of a handler.
-const DefaultHandlerTimeout = 5 * time.Second
-
 // maxHanging bounds the goroutines that are given up and have not ended, because each may use a processor. With more,
 // the controller ends.
 const maxHanging = 4

@@ -41,8 +41,9 @@ type Status struct {
 	Counters    Counters       `json:"counters"`
 	Stale       *Stale         `json:"stale,omitempty"` // nil: it knows a leader
 	// Suspended are actors that handle nothing, because a handler did not return.
-	Suspended []SuspendedStatus `json:"suspended"`
-	Hanging   int64             `json:"hanging_handlers"` // that have not returned at this controller; each may use a processor
+	Suspended []SuspendedStatus `json:"suspended,omitzero"`
+	// Hanging are the handlers at this controller that were given up and have not returned. Each may use a processor.
+	Hanging int64 `json:"hanging_handlers"`
 }
 
 // ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
@@ -141,9 +142,6 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		if i > 0 && errors.Is(err, errClosing) {
 			continue // it has just left the group
 		}
-		for j := range s.Suspended {
-			s.Suspended[j].Group = g.number()
-		}
 		if err != nil {
 			return all, fmt.Errorf("status of controller %s: %w", c.cfg.Name, err)
 		}
@@ -234,7 +232,7 @@ func (c *Core) Status() Status {
 		Applied: c.applied, Snapshot: c.snapshot,
 		Stale: c.stale(),
 		// not null in JSON
-		Apps: []string{}, Switches: []SwitchStatus{}, Suspended: describeSuspended(c.ledger.Suspended()),
+		Apps: []string{}, Switches: []SwitchStatus{}, Suspended: describeSuspended(c.cfg.Group, c.ledger.Suspended()),
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},
 	}
 	switch {

@@ -27,10 +27,10 @@ type SuspendedStatus struct {
 	Failed    uint64    `json:"failed_inputs"` // because of it, since the leader of the group leads
 }
 
-func describeSuspended(list []ledger.Suspended) []SuspendedStatus {
+func describeSuspended(group uint64, list []ledger.Suspended) []SuspendedStatus {
 	out := []SuspendedStatus{}
 	for _, s := range list {
-		d := SuspendedStatus{Actor: s.Actor.String(), App: s.App, Key: s.Key, AllInputs: s.Early, Reason: s.Reason,
+		d := SuspendedStatus{Actor: s.Actor.String(), Group: group, App: s.App, Key: s.Key, AllInputs: s.Early, Reason: s.Reason,
 			Since: s.Since.UTC(), Failed: s.Failed}
 		if s.Actor.Switch != 0 {
 			d.Switch = s.Actor.Switch.String()
@@ -38,6 +38,32 @@ func describeSuspended(list []ledger.Suspended) []SuspendedStatus {
 		out = append(out, d)
 	}
 	return out
+}
+
+// refusalsEvery is how often the log says that inputs of suspended actors have failed. There may be many of them.
+const refusalsEvery = 10 * time.Second
+
+// refusals is what the log says of inputs of suspended actors.
+type refusals struct {
+	told  time.Time
+	count map[ledger.Actor]uint64 // by then
+}
+
+// tellRefusals logs how many inputs of suspended actors have failed.
+func (c *Core) tellRefusals(now time.Time) {
+	r := &c.refusals
+	if now.Sub(r.told) < refusalsEvery {
+		return
+	}
+	r.told = now
+	count := map[ledger.Actor]uint64{}
+	for _, s := range c.ledger.Suspended() {
+		if count[s.Actor] = s.Failed; s.Failed > r.count[s.Actor] {
+			c.log.Warn("inputs of a suspended actor fail; holdfast resume resumes it", "actor", s.Actor.String(), "inputs",
+				s.Failed, "suspended", s.Reason)
+		}
+	}
+	r.count = count
 }
 
 // Resume is the request to resume an actor of an application that is suspended.

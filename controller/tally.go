@@ -30,7 +30,8 @@ type GroupTally struct {
 	Others   ActorTally     `json:"others"` // the sum of all actors that are not among Actors
 	Handlers []HandlerTally `json:"handlers"`
 	// Messages that have come from other groups.
-	Crossings []CrossingTally `json:"crossings"`
+	Crossings []CrossingTally   `json:"crossings"`
+	Suspended []SuspendedStatus `json:"suspended"`
 }
 
 // ActorTally is what one actor has done. A switch is an actor without an application: its inputs are commands, and its
@@ -101,15 +102,19 @@ func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 		var r ledger.Report
 		var counted bool
 		var term uint64
+		var suspended []ledger.Suspended
 		err := g.inLoop(ctx, func() {
 			r, counted = g.core.ledger.Report()
 			term = g.core.role.Term
+			suspended = g.core.ledger.Suspended()
 		})
 		if err != nil {
 			return t, fmt.Errorf("actors of controller %s: %w", c.cfg.Name, err)
 		}
 		if counted {
-			t.Groups = append(t.Groups, DescribeReport(g.number(), term, &r))
+			of := DescribeReport(g.number(), term, &r)
+			of.Suspended = describeSuspended(g.number(), suspended)
+			t.Groups = append(t.Groups, of)
 		}
 	}
 	return t, nil

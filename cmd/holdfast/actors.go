@@ -28,7 +28,8 @@ sent, how long its handlers were busy, the bytes of its cells, and the actors wi
 the most. Then show for each application what its handlers cause: which type of message makes them
 send which. A handler is centralised if one actor of the cluster handles the messages of several.
 STAYS says why the optimizer of placement does not move an actor. LIMIT is the rate limit of its
-application, with the messages that waited, and those that were dropped, because of it.
+application, with the messages that waited, and those that were dropped, because of it. Actors that are
+suspended, because a handler did not return, are listed with the reason: see holdfast resume.
 
 Each group is counted by its leader, since that leads the group.`,
 		Example: `  holdfast actors --config holdfast.yaml
@@ -81,6 +82,9 @@ func printActors(out io.Writer, a controller.Actors, more int) error {
 		if g.Partial {
 			fmt.Fprintf(out, "group %d has more cells than were measured: the bytes are too low\n", g.Group)
 		}
+	}
+	if err := printSuspended(out, a.Suspended); err != nil {
+		return err
 	}
 	if len(a.Handlers) == 0 {
 		_, err := fmt.Fprintln(out, "\nno application has handled a message yet")

@@ -51,6 +51,7 @@ func configCommand() *cobra.Command {
   heartbeat_ms: 10
   election_ms: 50                # a multiple of heartbeat_ms, at least 3
   switch_timeout_ms: 3000
+  handler_timeout_ms: 5000       # a handler that takes longer hangs, and its actor is suspended
   agent_heartbeat_ms: 100        # between agents and the leaders; three that do not come are a lost connection
   tls:                           # no default: without it everything is plain TCP; see holdfast pki
     ca: /etc/holdfast/ca.pem
@@ -123,6 +124,7 @@ type summary struct {
 	HeartbeatMS      int64                        `json:"heartbeat_ms"`
 	ElectionMS       int64                        `json:"election_ms"`
 	SwitchTimeoutMS  int64                        `json:"switch_timeout_ms"`
+	HandlerTimeoutMS int64                        `json:"handler_timeout_ms"`
 	AgentHeartbeatMS int64                        `json:"agent_heartbeat_ms"`
 	TLS              *config.TLS                  `json:"tls,omitempty"`
 	Certificates     []string                     `json:"certificates,omitempty"` // of controllers, on this machine
@@ -148,8 +150,8 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels,
 		Groups: s.Groups(), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
-		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(), TLS: s.TLS,
-		Certificates: found.Certificates, Problems: []string{}}
+		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
+		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {
 		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
 			s.DataDir(c)})
@@ -243,6 +245,7 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)
 	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
+	fmt.Fprintf(w, "handler timeout\t%v\n", s.HandlerTimeout)
 	fmt.Fprintf(w, "agent heartbeat\t%v\n", s.AgentHeartbeat)
 	if t := s.TLS; t != nil {
 		fmt.Fprintf(w, "tls\tca %s, cert %s, key %s\n", t.CA, t.Cert, t.Key)

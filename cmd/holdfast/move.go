@@ -37,8 +37,9 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 		RunE: func(cmd *cobra.Command, args []string) error {
 			m := controller.Move{Key: ledger.Key{A: number, S: text}, Pin: pin}
 			if bucket != "" {
-				if _, err := fmt.Sscanf(bucket, "%x/%d", &m.Key.A, &m.Key.B); err != nil || m.Key.String() != bucket {
-					return fmt.Errorf("bucket %q: give it as holdfast actors shows it, such as 1f/64", bucket)
+				var err error
+				if m.Key, err = parseBucket(bucket); err != nil {
+					return err
 				}
 			}
 			if dpid == "" {

@@ -92,6 +92,7 @@ func printStatus(out io.Writer, s controller.ClusterStatus) error {
 		}
 	}
 	printElections(out, s.Controllers)
+	printHanging(out, s.Controllers)
 	if leader := s.Of(s.Leader); leader != nil {
 		for _, a := range s.Controllers {
 			if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {
@@ -108,6 +109,9 @@ func printStatus(out io.Writer, s controller.ClusterStatus) error {
 		return err
 	}
 	if err := printSwitches(out, s); err != nil {
+		return err
+	}
+	if err := printSuspended(out, s.Suspended); err != nil {
 		return err
 	}
 	return printOutdated(out, s)

@@ -13,6 +13,12 @@ func (c *Client) Move(ctx context.Context, m controller.Move) (moved controller.
 	return moved, err
 }
 
+// Resume resumes a suspended actor, and returns when that is committed. Any controller can do that.
+func (c *Client) Resume(ctx context.Context, r controller.Resume) (resumed controller.Resumed, err error) {
+	err = c.Leader(ctx, http.MethodPost, "/v1/resume", r, &resumed)
+	return resumed, err
+}
+
 // Pin pins an actor to its group, or releases it, and returns when the directory says so. Any controller can do that.
 func (c *Client) Pin(ctx context.Context, p controller.Pin) (pinned controller.Pinned, err error) {
 	err = c.Leader(ctx, http.MethodPost, "/v1/pin", p, &pinned)

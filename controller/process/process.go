@@ -136,14 +136,15 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 func assemble(ctx context.Context, cfg Config, me config.Controller) (controller.Config, error) {
 	s := cfg.Cluster
 	own := controller.Config{
-		Name:          me.Name,
-		Names:         map[uint64]string{},
-		Consensus:     host(s, me, cfg.Logger),
-		Southbound:    southbound.Config{Logger: cfg.Logger, Heartbeat: s.AgentHeartbeat},
-		SwitchTimeout: s.SwitchTimeout,
-		SnapshotEvery: cfg.SnapshotEvery,
-		Instrument:    s.Instrumentation,
-		Logger:        cfg.Logger,
+		Name:           me.Name,
+		Names:          map[uint64]string{},
+		Consensus:      host(s, me, cfg.Logger),
+		Southbound:     southbound.Config{Logger: cfg.Logger, Heartbeat: s.AgentHeartbeat},
+		SwitchTimeout:  s.SwitchTimeout,
+		HandlerTimeout: s.HandlerTimeout,
+		SnapshotEvery:  cfg.SnapshotEvery,
+		Instrument:     s.Instrumentation,
+		Logger:         cfg.Logger,
 	}
 	if p := s.Placement; p.Optimize {
 		own.Optimizer = &controller.OptimizerConfig{Window: p.Window, Config: optimizer.Config{
@@ -160,10 +161,10 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	}
 	if len(own.Groups) > 1 {
 		own.Replication = uint64(s.Replication)
-		own.Open = func(uint64, uint64) (c controller.GroupConfig, err error) {
-			c.Applications, err = cfg.Applications()
-			return c, err
-		}
+	}
+	own.Open = func(uint64, uint64) (c controller.GroupConfig, err error) {
+		c.Applications, err = cfg.Applications()
+		return c, err
 	}
 	if own.Consensus.Listener, err = listen("the other controllers", me.Peer); err != nil {
 		return own, err
@@ -271,18 +272,18 @@ func addRyu(ctx context.Context, own *controller.Config, s *config.Cluster) erro
 	if err != nil {
 		return err
 	}
-	if own.Open == nil {
+	alone := len(own.Groups) == 1
+	if alone {
 		own.Groups[0].Identity, own.Groups[0].Host = identity.String(), &host
-	} else {
-		open := own.Open
-		own.Open = func(group, actors uint64) (controller.GroupConfig, error) {
-			c, err := open(group, actors)
-			c.Identity = identity.String()
-			if group == controller.HomeOf(replay.Name, int(actors)) {
-				c.Host = &host
-			}
-			return c, err
+	}
+	open := own.Open
+	own.Open = func(group, actors uint64) (controller.GroupConfig, error) {
+		c, err := open(group, actors)
+		c.Identity = identity.String()
+		if alone || group == controller.HomeOf(replay.Name, int(actors)) {
+			c.Host = &host
 		}
+		return c, err
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 )
 
 // Durability says where the log lives before an input is acknowledged.
@@ -42,6 +43,8 @@ type Cluster struct {
 	Heartbeat     time.Duration // between two heartbeats of a leader
 	Election      time.Duration // without a heartbeat until a follower stands for election
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
+	// HandlerTimeout is the time in which a handler of an application has to return; else its actor is suspended.
+	HandlerTimeout time.Duration
 	// AgentHeartbeat is the time between heartbeats of an agent and the master of its switch.
 	AgentHeartbeat time.Duration
 	// Instrumentation: leaders count what actors do. It is off only to measure what it costs.
@@ -90,16 +93,17 @@ const DefaultSwitchTimeout = 3 * time.Second
 
 func defaults() Cluster {
 	return Cluster{
-		Name:          "holdfast",
-		Apps:          []string{"learning"},
-		Ryu:           Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
-		Recovery:      defaultRecovery(),
-		BFD:           defaultBFD(),
-		Durability:    Disk,
-		Data:          "/var/lib/holdfast",
-		Heartbeat:     10 * time.Millisecond,
-		Election:      50 * time.Millisecond,
-		SwitchTimeout: DefaultSwitchTimeout,
+		Name:           "holdfast",
+		Apps:           []string{"learning"},
+		Ryu:            Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: pythonLevels["info"]},
+		Recovery:       defaultRecovery(),
+		BFD:            defaultBFD(),
+		Durability:     Disk,
+		Data:           "/var/lib/holdfast",
+		Heartbeat:      10 * time.Millisecond,
+		Election:       50 * time.Millisecond,
+		SwitchTimeout:  DefaultSwitchTimeout,
+		HandlerTimeout: watchdog.DefaultBudget,
 
 		AgentHeartbeat:  heartbeat.DefaultInterval,
 		Instrumentation: true,

@@ -57,6 +57,9 @@ func (p *parser) parse(text []byte) error {
 		{"switch_timeout_ms", func(n *yaml.Node) error {
 			return p.millis(n, "switch_timeout_ms", 100, 3_600_000, &s.SwitchTimeout)
 		}},
+		{"handler_timeout_ms", func(n *yaml.Node) error {
+			return p.millis(n, "handler_timeout_ms", 100, 3_600_000, &s.HandlerTimeout)
+		}},
 		{"agent_heartbeat_ms", func(n *yaml.Node) error {
 			return p.millis(n, "agent_heartbeat_ms", 10, 1000, &s.AgentHeartbeat)
 		}},

@@ -68,6 +68,9 @@ func (g *Guard[C]) Check() {
 	}
 }
 
+// DefaultBudget is the default budget of a call of an application.
+const DefaultBudget = 5 * time.Second
+
 // Steps is how often a Watchdog looks within the budget of a call.
 const Steps = 8
 

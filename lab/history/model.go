@@ -26,7 +26,16 @@ type model struct {
 	leaving  map[ledger.Actor]uint64            // to which group
 	arriving map[origin][]string                // the pieces that are here of actors that are not
 
+	suspended map[ledger.Actor]suspension
+
 	arrives asker // commands that the transaction has received from another group, and not queued
+}
+
+// suspension is why an actor is suspended.
+type suspension struct {
+	since  int64
+	early  bool
+	reason string
 }
 
 // switchModel is the state of a switch.
@@ -94,11 +103,11 @@ func newModel() *model {
 	return &model{switches: map[openflow.DatapathID]switchModel{}, rows: map[rowName]string{},
 		timers: map[timerName]alarm{}, senders: map[ledger.Link]outboxModel{},
 		inboxes: map[ledger.Link]inboxModel{}, at: map[ledger.Actor]ledger.Assignment{},
-		leaving: map[ledger.Actor]uint64{}, arriving: map[origin][]string{}}
+		leaving: map[ledger.Actor]uint64{}, arriving: map[origin][]string{}, suspended: map[ledger.Actor]suspension{}}
 }
 
 func (m *model) clone() *model {
-	c := &model{time: m.time, at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
+	c := &model{time: m.time, suspended: maps.Clone(m.suspended), at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
 		switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
 		timers: maps.Clone(m.timers), senders: maps.Clone(m.senders), inboxes: maps.Clone(m.inboxes)}
 	for id, sw := range c.switches {
@@ -153,6 +162,8 @@ func (m *model) apply(r *ledger.Record) {
 		if it.piece != nil {
 			m.arrive(originOf(r, it.piece), it.piece)
 		}
+	case ledger.OpSuspend:
+		m.suspend(r.Actor, suspension{r.Time, r.Early, r.Name})
 	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop, ledger.OpClear:
 		m.move(r)
 	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
@@ -160,6 +171,12 @@ func (m *model) apply(r *ledger.Record) {
 		sw := m.switches[r.Switch]
 		sw.apply(r, &m.arrives)
 		m.switches[r.Switch] = sw
+	}
+}
+
+func (m *model) suspend(a ledger.Actor, why suspension) {
+	if delete(m.suspended, a); why.reason != "" {
+		m.suspended[a] = why
 	}
 }
 
@@ -313,6 +330,9 @@ func (m *model) lines() []string {
 	}
 	for a, at := range m.at {
 		list = append(list, fmt.Sprintf("%v has moved: %+v", a, at))
+	}
+	for a, why := range m.suspended {
+		list = append(list, fmt.Sprintf("%v is suspended: %+v", a, why))
 	}
 	for a, to := range m.leaving {
 		list = append(list, fmt.Sprintf("%v leaves, for group %d", a, to))

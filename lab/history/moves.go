@@ -54,7 +54,8 @@ func (g *Group) logOwner(r *ledger.Record) error {
 	switch r.Op {
 	case ledger.OpPut, ledger.OpDelete:
 		return g.owns(g.actorOf(r.Table, r.Cell))
-	case ledger.OpTimer, ledger.OpSetTimer, ledger.OpCancelTimer, ledger.OpCall, ledger.OpLeave:
+	case ledger.OpTimer, ledger.OpSetTimer, ledger.OpCancelTimer, ledger.OpCall, ledger.OpLeave,
+		ledger.OpSuspend:
 		return g.owns(r.Actor)
 	case ledger.OpSend:
 		return g.owns(r.Link.From)
@@ -120,6 +121,11 @@ func (g *Group) contents(a ledger.Actor) *model {
 	for name, t := range m.timers {
 		if name.of == a {
 			has.timers[name] = t
+		}
+	}
+	for of, why := range m.suspended {
+		if of == a {
+			has.suspended[of] = why
 		}
 	}
 	for k, o := range m.senders {
@@ -230,6 +236,7 @@ func (m *model) move(r *ledger.Record) {
 	case ledger.OpDepart:
 		delete(m.leaving, r.Actor)
 		m.at[r.Actor] = r.Assignment
+		delete(m.suspended, r.Actor)
 		maps.DeleteFunc(m.senders, func(k ledger.Link, _ outboxModel) bool { return k.From == r.Actor })
 		maps.DeleteFunc(m.inboxes, func(k ledger.Link, _ inboxModel) bool { return k.To == r.Actor })
 	case ledger.OpDrop:
@@ -261,6 +268,7 @@ func (m *model) arrive(o origin, p *piece) {
 	}
 	maps.Copy(m.rows, has.rows)
 	maps.Copy(m.timers, has.timers)
+	maps.Copy(m.suspended, has.suspended)
 	maps.Copy(m.senders, has.senders)
 	maps.Copy(m.inboxes, has.inboxes)
 	m.at[p.actor] = p.next

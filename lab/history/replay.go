@@ -205,7 +205,7 @@ func (r *replay) foreseeSend(k ledger.Link) {
 func isInput(op ledger.Op) bool {
 	switch op {
 	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive, ledger.OpCall, ledger.OpLeave,
-		ledger.OpDepart:
+		ledger.OpDepart, ledger.OpSuspend:
 		return true
 	}
 	return op >= ledger.OpEvent && op <= ledger.OpCloseEpoch
@@ -359,6 +359,8 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		r.core.Request(rec.App, rec.Bytes)
 	case ledger.OpCall:
 		return r.core.Call(ledger.Call{Actor: rec.Actor, Name: rec.Name, Message: rec.Bytes})
+	case ledger.OpSuspend:
+		return r.core.Suspend(rec.Actor, rec.Early, rec.Name)
 	case ledger.OpReceive:
 		return r.core.Receive(0, rec.Link, rec.Seq, rec.Bytes)
 	default:

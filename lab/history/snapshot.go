@@ -76,6 +76,9 @@ func (m *model) parseStream(op ledger.Op, d *reader) bool {
 		m.at[d.actor()] = d.assignment()
 	case ledger.OpLeave:
 		m.leaving[d.actor()] = d.assignment().Group
+	case ledger.OpSuspend:
+		a := d.actor()
+		m.suspend(a, suspension{int64(d.uvarint()), d.byte() != 0, d.string()})
 	case ledger.OpPiece:
 		o := origin{d.actor(), d.uvarint()}
 		m.arriving[o] = append(m.arriving[o], d.string())

@@ -213,6 +213,8 @@ func describe(r *ledger.Record) string {
 		return fmt.Sprintf("piece of %v: %x", r.Actor, r.Bytes)
 	case ledger.OpRequest:
 		return fmt.Sprintf("request to %s: %x", r.App, r.Bytes)
+	case ledger.OpSuspend:
+		return fmt.Sprintf("suspension of %v at %d, early %v: %s", r.Actor, r.Time, r.Early, r.Name)
 	case ledger.OpCall:
 		return fmt.Sprintf("call %s of %v: %x", r.Name, r.Actor, r.Bytes)
 	case ledger.OpTransaction, ledger.OpRecord, ledger.OpPart:
