@@ -1,9 +1,8 @@
 package controller
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -65,6 +64,7 @@ func (s *testCluster) suspended() (list []SuspendedStatus) {
 func TestHandlerHangs(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		t.Run(fmt.Sprintf("several=%v", several), func(t *testing.T) {
+			t.Parallel()
 			h := &hanging{release: make(chan struct{})}
 			s := startTestCluster(&testCluster{t: t, several: several, every: 50, handler: 300 * time.Millisecond,
 				timeout: 3 * time.Second,
@@ -72,8 +72,6 @@ func TestHandlerHangs(t *testing.T) {
 			// before the controllers are stopped, and also if the test fails
 			t.Cleanup(func() { close(h.release) })
 			ended := make(chan load.Result, 1)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
 			go func() {
 				r, err := load.Run(t.Context(), load.Config{Switches: 2, Window: 1, MACsPerSwitch: 3,
 					Duration: 6 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
@@ -82,7 +80,6 @@ func TestHandlerHangs(t *testing.T) {
 				}
 				ended <- r
 			}()
-			_ = ctx
 			for round := range 2 {
 				before := [3]int64{1: h.handled[1].Load(), 2: h.handled[2].Load()}
 				await.Until(t, "both switches to be served", func() bool {
@@ -118,9 +115,7 @@ func TestHandlerHangs(t *testing.T) {
 					return len(list) == 1 && list[0].Failed > failed
 				})
 				resume := Resume{App: "bad", Switch: "0000000000000001"}
-				ids := []uint64{1, 2, 3}
-				slices.Sort(ids)
-				if r, err := s.controllers[ids[round]].resume(t.Context(), resume); err != nil ||
+				if r, err := s.controllers[uint64(round)+1].resume(t.Context(), resume); err != nil ||
 					!strings.Contains(r.Reason, "did not return") {
 					t.Errorf("resume: %+v, %v", r, err)
 				}
@@ -135,5 +130,15 @@ func TestHandlerHangs(t *testing.T) {
 			s.down()
 			s.quiet()
 		})
+	}
+}
+
+// With more handlers that hang than a controller gives up, it ends, and says why.
+func TestTooManyHang(t *testing.T) {
+	c := &Controller{}
+	c.hanging.Store(maxHanging + 1)
+	why := &hungError{ledger.Running{Actor: ledger.Actor{App: "bad"}}, time.Second}
+	if err := c.renew(nil, why); !errors.Is(err, why) || !strings.Contains(err.Error(), "5 handlers hang now") {
+		t.Errorf("got %v", err)
 	}
 }

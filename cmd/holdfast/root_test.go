@@ -139,6 +139,7 @@ durability       disk
 heartbeat        10ms
 election         50ms
 switch timeout   3s
+handler timeout  5s
 agent heartbeat  100ms
 tls              none: plain TCP
 `
