@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
-// takeUntil reads updates until the last entry is the given one and the role is known, and returns all entries, without those
-// of the snapshot, and the role.
+// takeUntil takes updates until the last entry is the given one and the role is known. It returns the index of the
+// snapshot, all entries after it, and the role.
 func takeUntil(t *testing.T, n *Node, last string) (snapshot uint64, entries []string, role Role) {
 	t.Helper()
 	for role == (Role{}) || len(entries) == 0 || entries[len(entries)-1] != last {

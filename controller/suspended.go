@@ -30,8 +30,8 @@ type SuspendedStatus struct {
 func describeSuspended(group uint64, list []ledger.Suspended) []SuspendedStatus {
 	out := []SuspendedStatus{}
 	for _, s := range list {
-		d := SuspendedStatus{Actor: s.Actor.String(), Group: group, App: s.App, Key: s.Key, AllInputs: s.Early, Reason: s.Reason,
-			Since: s.Since.UTC(), Failed: s.Failed}
+		d := SuspendedStatus{Actor: s.Actor.String(), Group: group, App: s.App, Key: s.Key, AllInputs: s.Early,
+			Reason: s.Reason, Since: s.Since.UTC(), Failed: s.Failed}
 		if s.Actor.Switch != 0 {
 			d.Switch = s.Actor.Switch.String()
 		}
@@ -59,8 +59,8 @@ func (c *Core) tellRefusals(now time.Time) {
 	count := map[ledger.Actor]uint64{}
 	for _, s := range c.ledger.Suspended() {
 		if count[s.Actor] = s.Failed; s.Failed > r.count[s.Actor] {
-			c.log.Warn("inputs of a suspended actor fail; holdfast resume resumes it", "actor", s.Actor.String(), "inputs",
-				s.Failed, "suspended", s.Reason)
+			c.log.Warn("inputs of a suspended actor fail; holdfast resume resumes it", "actor", s.Actor.String(),
+				"inputs", s.Failed, "suspended", s.Reason)
 		}
 	}
 	r.count = count

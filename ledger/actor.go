@@ -118,8 +118,8 @@ func (c *Core) direct(k Link) bool {
 
 // Enter is called for each handler of an application before it runs, with the shard that has the cells which the
 // handler needs. It reports whether the handler is to run now. If the actor lives in another group, the input is sent
-// there, once for each actor, after this transaction is committed. If the actor is suspended, the input fails for it; see
-// Suspended.
+// there, once for each actor, after this transaction is committed. If the actor is suspended, the input fails for it:
+// see Suspended.
 func (tx *Tx) Enter(at Shard) bool {
 	tx.at, tx.suspended = at, false
 	if tx.c.sharded() && !tx.enters() {

@@ -151,7 +151,8 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 		Groups: s.Groups(), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
 		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
-		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Certificates: found.Certificates, Problems: []string{}}
+		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS,
+		Certificates: found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {
 		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
 			s.DataDir(c)})

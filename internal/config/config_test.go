@@ -50,6 +50,7 @@ func wantThree() *config.Cluster {
 			Multiplier: 3},
 		Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
+		HandlerTimeout:  5 * time.Second,
 		AgentHeartbeat:  100 * time.Millisecond,
 		Instrumentation: true,
 		Placement: config.Placement{Window: 10 * time.Second, Windows: 3, Threshold: 10, Cooldown: time.Minute,
@@ -65,6 +66,7 @@ func TestParse(t *testing.T) {
 	full.Levels = map[string]map[string]string{"hub": {"packet_in": "unordered"}}
 	full.Name = "lab"
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
+	full.HandlerTimeout = 7 * time.Second
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
 	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond,
 		RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
@@ -78,7 +80,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"defaults", three, wantThree()},
 		{"everything", three + "cluster: lab\napps: [hub, learning, recovery]\nlevels:\n  hub:\n    packet_in: " +
-			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nswitch_timeout_ms: " +
+			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nhandler_timeout_ms: 7000\nswitch_timeout_ms: " +
 			"1000\nagent_heartbeat_ms: 50\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
 			"16, max_groups: 1}\ninstrumentation: false\nplacement: {optimize: false, window_ms: 2000, windows: 4, " +
 			"threshold: 5, " +

@@ -107,7 +107,8 @@ func newModel() *model {
 }
 
 func (m *model) clone() *model {
-	c := &model{time: m.time, suspended: maps.Clone(m.suspended), at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
+	c := &model{time: m.time, suspended: maps.Clone(m.suspended),
+		at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
 		switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
 		timers: maps.Clone(m.timers), senders: maps.Clone(m.senders), inboxes: maps.Clone(m.inboxes)}
 	for id, sw := range c.switches {
