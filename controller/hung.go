@@ -51,11 +51,14 @@ func (g *group) supervise() error {
 	}()
 	select {
 	case err, ok := <-ended:
-		g.watchdog.End()
-		if !ok {
+		switch {
+		case ok:
+			g.watchdog.End()
+			return err
+		case !g.watchdog.GaveUp():
 			return errGoexit
 		}
-		return err
+		return g.abandon(<-g.hung) // the handler has ended meanwhile
 	case what := <-g.hung:
 		g.hanging.Add(1)
 		go func() { // ends with the loop

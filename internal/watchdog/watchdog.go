@@ -99,6 +99,9 @@ func New[C any](budget time.Duration, hangs func(C)) *Watchdog[C] {
 // Guard is for the goroutine that is watched.
 func (w *Watchdog[C]) Guard() *Guard[C] { return &w.guard }
 
+// GaveUp reports whether the goroutine was given up. Then hangs is called, or about to be.
+func (w *Watchdog[C]) GaveUp() bool { return w.guard.word.Load()&phases == abandoned }
+
 // End ends the watchdog, and waits until it does not look any more.
 func (w *Watchdog[C]) End() {
 	w.mu.Lock()

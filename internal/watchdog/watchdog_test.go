@@ -59,7 +59,7 @@ func TestHangs(t *testing.T) {
 			t.Errorf("after %v", d)
 		}
 		<-w.ended
-		if w.done.Load() {
+		if w.done.Load() || !w.GaveUp() {
 			t.Error("the goroutine goes on")
 		}
 	})
