@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,14 +61,15 @@ func (s *testCluster) suspended() (list []SuspendedStatus) {
 	return list
 }
 
-// answered puts load on the agent, and checks that each packet-in is answered once.
-func (s *testCluster) answered(switches int) {
-	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3, Duration: time.Second,
-		ReadyTimeout: await.Limit, LostAfter: await.Limit, Drain: await.Limit, Dial: load.TCP(s.agent.String())})
+// load puts load on the agent until ctx ends, and checks that each packet-in is answered once, but for the last one of a
+// switch. One that is not answered stops its switch.
+func (s *testCluster) load(ctx context.Context, switches uint64) {
+	r, err := load.Run(ctx, load.Config{Switches: int(switches), Window: 1, MACsPerSwitch: 3, Duration: time.Hour,
+		ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.TCP(s.agent.String())})
 	// Each switch also receives the table-miss entry, and the flood of its announcement.
-	if err != nil || r.Unanswered != 0 || r.Total.Answered != r.Total.Sent || r.Total.Unexpected != 2*uint64(switches) {
-		s.t.Errorf("%d packet-ins, %d answered, %d not, %d messages that answer nothing, %d expected (%v)", r.Total.Sent,
-			r.Total.Answered, r.Unanswered, r.Total.Unexpected, 2*switches, err)
+	if err != nil && ctx.Err() == nil || r.Total.Sent > r.Total.Answered+switches || r.Total.Unexpected != 2*switches {
+		s.t.Errorf("%d packet-ins, %d answered, %d messages that answer nothing, %d expected (%v)", r.Total.Sent,
+			r.Total.Answered, r.Total.Unexpected, 2*switches, err)
 	}
 }
 
@@ -83,13 +85,12 @@ func TestHandlerHangs(t *testing.T) {
 				apps:    func() []ledger.Application { return []ledger.Application{h.bad(), hub.New()} }})
 			// before the controllers are stopped, and also if the test fails
 			t.Cleanup(func() { close(h.release) })
-			var stop atomic.Bool
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				for !stop.Load() {
-					s.answered(2)
-				}
+				s.load(ctx, 2)
 			}()
 			for round := range 2 {
 				before := [3]int64{1: h.handled[1].Load(), 2: h.handled[2].Load()}
@@ -132,7 +133,7 @@ func TestHandlerHangs(t *testing.T) {
 				}
 				await.Until(t, "the actor to be resumed", func() bool { return len(s.suspended()) == 0 })
 			}
-			stop.Store(true)
+			cancel()
 			await.End(t, "the load", ended)
 			s.down()
 			s.quiet()
