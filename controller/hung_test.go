@@ -61,8 +61,8 @@ func (s *testCluster) suspended() (list []SuspendedStatus) {
 	return list
 }
 
-// load puts load on the agent until ctx ends, and checks that each packet-in is answered once, but for the last one of a
-// switch. One that is not answered stops its switch.
+// load puts load on the agent until ctx ends, and checks that each packet-in is answered once, but for the last one of
+// a switch. One that is not answered stops its switch.
 func (s *testCluster) load(ctx context.Context, switches uint64) {
 	r, err := load.Run(ctx, load.Config{Switches: int(switches), Window: 1, MACsPerSwitch: 3, Duration: time.Hour,
 		ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.TCP(s.agent.String())})
