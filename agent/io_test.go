@@ -56,7 +56,7 @@ func TestLeadersComeAndGo(t *testing.T) {
 		}
 	}
 	await.Until(t, "everything acknowledged", func() bool { return b.status().Held == 0 })
-	if s := b.status(); s.Term != 3 || s.Master != members[2].addr || s.Done != n || s.Counters.Forwarded != n {
+	if s := b.status(); experimenter.Term(s.Generation) != 3 || s.Master != members[2].addr || s.Done != n || s.Counters.Forwarded != n {
 		t.Fatalf("status %+v", s)
 	}
 }
@@ -254,7 +254,7 @@ func TestLostLog(t *testing.T) {
 	})
 	dialSwitch(t, b.addr, 7)
 	other.want(t, "up")
-	if s := b.status(); s.Term != 10 || s.Master != fresh.addr {
+	if s := b.status(); experimenter.Term(s.Generation) != 10 || s.Master != fresh.addr {
 		t.Errorf("status %+v", s)
 	}
 	await.Until(t, "the leader says that it is accepted", func() bool { return !fenced() })
@@ -280,7 +280,7 @@ func TestLowerTerm(t *testing.T) {
 	if !st.Fenced || st.Guarantee != "none" || !strings.Contains(st.Why, "restart the agent") {
 		t.Errorf("it says %+v", st)
 	}
-	if s := b.status(); s.Term != 7 || s.Master != "" {
+	if s := b.status(); experimenter.Term(s.Generation) != 7 || s.Master != "" {
 		t.Errorf("status %+v", s)
 	}
 }

@@ -1,9 +1,6 @@
 package agent
 
-import (
-	"github.com/holdfast-sdn/holdfast/openflow"
-	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
-)
+import "github.com/holdfast-sdn/holdfast/openflow"
 
 // Counters are counted from the start of the agent.
 type Counters struct {
@@ -29,7 +26,7 @@ type Status struct {
 	HeldBytes   int
 	Forwarded   uint64 // the highest command sequence of the epoch that passed to the switch
 	Done        uint64 // the highest command sequence that the switch has executed
-	Term        uint64 // the highest term of any master
+	Generation  uint64 // the highest of any master
 	Master      string // address; empty when there is none
 	Controllers int    // number of connections to controllers
 	Counters    Counters
@@ -41,7 +38,7 @@ func (c *Core) Status() Status {
 		Version: c.version, Connected: c.live, Epoch: c.Epoch(),
 		Held: c.events.Len(), HeldBytes: c.events.Bytes(),
 		Forwarded: uint64(c.commands.passed), Done: c.commands.done,
-		Term: experimenter.Term(c.generation), Counters: c.count,
+		Generation: c.generation, Counters: c.count,
 	}
 }
 

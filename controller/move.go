@@ -114,8 +114,8 @@ var (
 // moveEvery is how long after a request to move the next one follows: requests may be lost.
 const moveEvery = 500 * time.Millisecond
 
-// move moves an actor, and returns when the directory says so.
-func (c *Controller) move(ctx context.Context, m Move) (Moved, error) {
+// Move moves an actor, and returns when the directory says so.
+func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 	if !c.several() {
 		return Moved{}, errOneGroup
 	}
@@ -183,7 +183,7 @@ func (c *Controller) serveMoves(mux *http.ServeMux) {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 		defer cancel()
-		moved, err := c.move(ctx, m)
+		moved, err := c.Move(ctx, m)
 		c.answer(w, r, moved, err)
 	})
 }

@@ -29,7 +29,7 @@ func TestImmovable(t *testing.T) {
 	home := HomeOf("large", 3)
 	for id, c := range s.controllers {
 		ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
-		_, err := c.move(ctx, Move{App: "large", Group: home%3 + 1})
+		_, err := c.Move(ctx, Move{App: "large", Group: home%3 + 1})
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), ledger.ErrImmovable.Error()) {
 			t.Errorf("controller %d: %v", id, err)

@@ -111,7 +111,7 @@ func (c *Controller) follow(ctx context.Context, w Window, asks []answered[Tally
 		moving.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 			defer cancel()
-			_, err := c.move(ctx, Move{App: a.App, Key: a.Key, Group: m.To, yields: true})
+			_, err := c.Move(ctx, Move{App: a.App, Key: a.Key, Group: m.To, yields: true})
 			if err != nil && ctx.Err() != context.Canceled {
 				c.log.Warn("an actor that the optimizer moves has not arrived", "actor", m.Actor, "to", m.To, "err",
 					err)

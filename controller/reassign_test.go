@@ -36,7 +36,7 @@ func TestSwitchesMove(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), changeTimeout)
 		id := openflow.DatapathID(1 + rng.IntN(switches))
 		m := Move{Switch: id.String(), Group: 1 + rng.Uint64N(3)}
-		moved, err := s.controllers[1+rng.Uint64N(3)].move(ctx, m)
+		moved, err := s.controllers[1+rng.Uint64N(3)].Move(ctx, m)
 		cancel()
 		switch {
 		case errors.Is(err, errNoActor) || err != nil && strings.Contains(err.Error(), "has not connected yet"):

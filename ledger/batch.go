@@ -13,6 +13,7 @@ type batch struct {
 	time       int64 // ledger time of all its transactions
 	buf        []byte
 	inputs     int
+	waits      int // how often Tx.Wait was called
 	undo       []undo
 	tables     []*table // that the entry changes; they have numbers while it is being built
 	touched    []touch
@@ -50,8 +51,8 @@ type completion struct {
 
 // savepoint is a point within a transaction to which the changes of a failed application are undone.
 type savepoint struct {
-	buf, undo, tables, emitted, stalled int
-	replayed                            uint64
+	buf, undo, tables, emitted, stalled, waits int
+	replayed                                   uint64
 }
 
 func (b *batch) table(t *table) uint64 {

@@ -439,7 +439,7 @@ func (c *Core) savepoint(m *savepoint) {
 	b := &c.batch
 	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
 		len(c.stalled)
-	m.replayed = c.replayedPosition()
+	m.waits, m.replayed = b.waits, c.replayedPosition()
 }
 
 // rewind undoes the changes of an application in this transaction since m.
@@ -451,7 +451,7 @@ func (c *Core) rewind(m savepoint) error {
 			c.schedule(u.timer.due, u.timer.name) // the heap may have been rebuilt without it
 		}
 	}
-	b.undo, b.buf = b.undo[:m.undo], b.buf[:m.buf]
+	b.undo, b.buf, b.waits = b.undo[:m.undo], b.buf[:m.buf], m.waits
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]

@@ -238,7 +238,7 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 func (c *Core) knowledge(a Actor) []*incoming {
 	ends := map[Link]*incoming{}
 	for k, i := range c.state.links.in {
-		if k.To.mover() == a {
+		if k.To.mover() == a && i.used() {
 			ends[k] = &incoming{Link: k, received: i.received}
 		}
 	}

@@ -59,7 +59,7 @@ func (c *Core) staying(a Actor) []*incoming {
 	}
 	ends := map[Link]*incoming{}
 	for k, i := range c.state.links.in {
-		if k.From == a && k.To.mover() != a {
+		if k.From == a && k.To.mover() != a && i.used() {
 			ends[k] = &incoming{Link: k, received: i.received}
 		}
 	}

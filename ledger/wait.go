@@ -13,9 +13,10 @@ import (
 // What an application waits for is a timer of its actor, under a name that is used once. So it is replicated, moves
 // with the actor, and ends exactly once: whoever removes the timer has it.
 //
-//	wait:GROUP.TERM.BATCH.OFFSET            the name of a timer that waits for a time only
-//	wait:GROUP.TERM.BATCH.OFFSET:TABLE KEY  one that also waits for a change of a cell
+//	wait:GROUP.TERM.BATCH.NUMBER            the name of a timer that waits for a time only
+//	wait:GROUP.TERM.BATCH.NUMBER:TABLE KEY  one that also waits for a change of a cell
 //
+// NUMBER counts the waits of the batch. It follows from the inputs alone, as an offset in the entry would not.
 // The numbers have a fixed length, so timers that are due at the same time are in the order in which they were set.
 const waits = "wait:"
 
@@ -35,7 +36,8 @@ func IsWait(name string) bool { return strings.HasPrefix(name, waits) }
 // is due at once when a later handler has changed the cell.
 func (tx *Tx) Wait(after time.Duration, data []byte, on CellName) (name string, err error) {
 	b := &tx.c.batch
-	name = fmt.Sprintf("%s%x.%09x.%08x.%06x", waits, tx.c.group, tx.c.term, b.number, len(b.buf))
+	b.waits++
+	name = fmt.Sprintf("%s%x.%09x.%08x.%06x", waits, tx.c.group, tx.c.term, b.number, b.waits)
 	if on.Table != "" {
 		cell := string(on.Key.append(appendString(nil, on.Table)))
 		if len(cell) > maxWaitCell {

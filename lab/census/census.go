@@ -33,8 +33,9 @@ type Config struct {
 	Keyed   bool // it has actors with a key, too
 	// Minorities: it has a handler that runs without a majority, and writes.
 	Minorities bool
-	// Overtaken is called if of those an actor gets a message before an earlier one of the same sender. Keyed needs it.
-	Overtaken func(text string)
+	// Wrong is called if of those an actor gets a message before an earlier one of the same sender, or if a call ends
+	// twice. Keyed needs it.
+	Wrong func(text string)
 }
 
 // New makes census, which uses all that an application may: tables, timers, messages to itself, commands to other
@@ -49,7 +50,7 @@ func New(cfg Config) *app.App {
 		elsewhere(a)
 	}
 	if cfg.Keyed {
-		keyed(a, cfg.Overtaken)
+		keyed(a, cfg.Wrong)
 	}
 	if cfg.Minorities {
 		counts(a)

@@ -17,14 +17,15 @@ type sighting struct{ Key, Count uint64 }
 type greeting struct{ Key, Count uint64 }
 
 // keyed adds actors with a key. Each counts a share of the packets of all switches in a cell with many fields, sends
-// commands and questions to switches, sets timers, fails now and then, and exchanges messages with the other actors.
-// The actor of no switch checks their order.
-func keyed(a *app.App, overtaken func(text string)) {
+// commands and questions to switches, sets timers, fails now and then, exchanges messages with the other actors, and
+// calls them. The actor of no switch checks the order of messages.
+func keyed(a *app.App, wrong func(text string)) {
 	visits := app.NewMap[uint64, uint64, uint64](a, "visits", app.Sharded)
 	greeted := app.NewTable[uint64, uint64](a, "greeted", app.Sharded)
 	sightings := app.NewTable[uint64, uint64](a, "sightings")
 	const total, fields = 0, 64
 	key := func(in app.PacketIn) uint64 { return 1 + frameNumber(in.Data)%Keys }
+	calls(a, key, wrong)
 
 	app.Handle(a, func(in app.PacketIn) app.Cells { return app.Need(visits.Cell(key(in))) },
 		func(tx *app.Tx, in app.PacketIn) error {
@@ -58,7 +59,7 @@ func keyed(a *app.App, overtaken func(text string)) {
 		func(tx *app.Tx, s sighting) error {
 			last, _ := sightings.Get(tx, s.Key)
 			if s.Count > 0 && s.Count <= last {
-				overtaken(fmt.Sprintf("sighting %d of key %d comes after sighting %d", s.Count, s.Key, last))
+				wrong(fmt.Sprintf("sighting %d of key %d comes after sighting %d", s.Count, s.Key, last))
 			}
 			sightings.Put(tx, s.Key, max(last, s.Count))
 			if s.Count%3 != 0 {

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // Group records and checks the log of one group, and the states that its replicas derive from it.
@@ -61,7 +60,7 @@ func (h *History) Group(cfg GroupConfig) *Group {
 	h.groups = append(h.groups, g)
 	var err error
 	if g.shadow, err = newShadow(cfg.Identity != ""); err == nil {
-		g.replay, err = newReplay(cfg, h)
+		g.replay, err = newReplay(cfg, h, g.shadow.model)
 	}
 	g.report(err)
 	return g
@@ -146,12 +145,14 @@ func (g *Group) record(e *entry, r *ledger.Record) error {
 	}
 	switch r.Op {
 	case ledger.OpEvent:
+		g.h.events++
 		g.replay.hears(r.Bytes)
-		return cmp.Or(g.serve(r.Switch), g.h.ofAny(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes)))
+		return g.h.ofAny(r.Switch).logEvent(r.Epoch, r.Seq, fingerprintOf(r.Bytes))
 	case ledger.OpSeen:
+		g.h.events++
 		msg, err := g.logSeen(r)
 		g.replay.hears(msg)
-		return cmp.Or(g.serve(r.Switch), err)
+		return err
 	case ledger.OpCommand:
 		g.h.commands++
 		return cmp.Or(g.arrival.queue(r), g.h.ofAny(r.Switch).logCommand(r.Seq, e.index, fingerprintOf(r.Bytes)))
@@ -167,17 +168,6 @@ func (g *Group) record(e *entry, r *ledger.Record) error {
 		return g.h.ofAny(r.Switch).logReach(r.Epoch)
 	case ledger.OpCloseEpoch:
 		return g.h.ofAny(r.Switch).logClose(r.Epoch)
-	}
-	return nil
-}
-
-// serve checks that no other log has events of a switch.
-func (g *Group) serve(id openflow.DatapathID) error {
-	g.h.events++
-	other := g.h.served[id]
-	g.h.served[id] = g
-	if other != nil && other != g {
-		return violated("switch %s: its events are in two logs, this one and that of %s", id, other.name)
 	}
 	return nil
 }

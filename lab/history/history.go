@@ -28,7 +28,6 @@ type History struct {
 	switches map[openflow.DatapathID]*switchHistory // behind agents
 	direct   map[openflow.DatapathID]directHistory  // without agents
 	groups   []*Group
-	served   map[openflow.DatapathID]*Group // whose log has something of a switch
 	links    map[ledger.Link]*linkHistory
 	residence
 	events   uint64 // in the logs
@@ -41,8 +40,8 @@ type History struct {
 // New makes the history of a run, without groups. fail is called with the first violation.
 func New(fail func(format string, args ...any)) *History {
 	return &History{fail: fail, switches: map[openflow.DatapathID]*switchHistory{},
-		direct: map[openflow.DatapathID]directHistory{}, served: map[openflow.DatapathID]*Group{},
-		links: map[ledger.Link]*linkHistory{}, residence: newResidence()}
+		direct: map[openflow.DatapathID]directHistory{}, links: map[ledger.Link]*linkHistory{},
+		residence: newResidence()}
 }
 
 // Live is the epoch of a switch without an agent: that of its marker or, without bundles, the one that is open in the

@@ -28,7 +28,9 @@ type model struct {
 
 	suspended map[ledger.Actor]suspension
 
-	arrives asker // commands that the transaction has received from another group, and not queued
+	// Of the transaction.
+	arrives asker       // commands that it has received from another group, and not queued
+	departs switchModel // that departs
 }
 
 // suspension is why an actor is suspended.
@@ -165,7 +167,7 @@ func (m *model) apply(r *ledger.Record) {
 		}
 	case ledger.OpSuspend:
 		m.suspend(r.Actor, suspension{r.Time, r.Early, r.Name})
-	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop, ledger.OpClear:
+	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop, ledger.OpClear, ledger.OpIncoming:
 		m.move(r)
 	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
 		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone:
@@ -246,6 +248,12 @@ func (o *outboxModel) ack(seq uint64) {
 	o.acked = seq
 }
 
+// knowing returns what the receiver knows when it learns what a switch of its own group is like.
+func (i inboxModel) knowing(sw *switchModel) inboxModel {
+	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
+	return i
+}
+
 func (i *inboxModel) receive(k ledger.Link, it *itemFields) {
 	i.received++
 	if k.From != (ledger.Actor{Shard: ledger.AtSwitch(k.From.Switch)}) || it.count > 0 {
@@ -274,7 +282,7 @@ func (m *model) check(snapshot []byte) error {
 	if err != nil {
 		return err
 	}
-	m.arrives = asker{}
+	m.arrives, m.departs = asker{}, switchModel{}
 	if reflect.DeepEqual(m, got) {
 		return nil
 	}

@@ -7,31 +7,53 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // residence says in which group each actor lives, according to the logs. An actor begins to live in the group whose log
-// has something of it first.
+// has something of it first. A switch is an actor, with which those at it move.
 type residence struct {
 	owners   map[ledger.Actor]*Group
 	moving   map[ledger.Actor]*departed
 	versions map[ledger.Actor]uint64 // of the last move
+	arrivals map[openflow.DatapathID]arrived
 }
 
 func newResidence() residence {
 	return residence{owners: map[ledger.Actor]*Group{}, moving: map[ledger.Actor]*departed{},
-		versions: map[ledger.Actor]uint64{}}
+		versions: map[ledger.Actor]uint64{}, arrivals: map[openflow.DatapathID]arrived{}}
+}
+
+// arrived is how far the logs had the events of a switch when it arrived last.
+type arrived struct {
+	epoch  *loggedEpoch
+	events uint64
 }
 
 // departed is an actor that is on its way from one group to another.
 type departed struct {
-	next  ledger.Assignment
-	has   *model                     // its rows, timers and ends of streams
-	known map[ledger.Link]inboxModel // what it may know of the switches of its old group, too
+	next ledger.Assignment
+	has  *model // its rows, timers and ends of streams, and the switch itself
 }
+
+// moverOf returns the actor with which one moves: the switch to which it belongs, or itself.
+func moverOf(a ledger.Actor) ledger.Actor {
+	if a.Switch != 0 {
+		return theSwitch(a.Switch)
+	}
+	return a
+}
+
+func theSwitch(id openflow.DatapathID) ledger.Actor { return ledger.Actor{Shard: ledger.AtSwitch(id)} }
+
+// isSwitch reports whether an actor is a switch itself.
+func isSwitch(a ledger.Actor) bool { return a.App == "" && a.Switch != 0 }
 
 // owns checks that an actor of which the log has something lives in this group and in no other.
 func (g *Group) owns(a ledger.Actor) error {
-	if g.number == 0 || a.App == "" || a == g.departing { // the directory is in the system group
+	a = moverOf(a)
+	directory := g.number == 0 && a.Switch == 0 // it is in the system group, in which nothing else lives
+	if g.lives == nil || directory || a.App == "" && a.Switch == 0 || a == g.departing {
 		return nil
 	}
 	switch owner, at := g.h.owners[a], g.h.moving[a]; {
@@ -61,6 +83,14 @@ func (g *Group) logOwner(r *ledger.Record) error {
 		return g.owns(r.Link.From)
 	case ledger.OpReceive:
 		return g.owns(r.Link.To)
+	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
+		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone:
+		return g.owns(theSwitch(r.Switch))
+	case ledger.OpIncoming:
+		if !isSwitch(g.departing) || r.Link.From != g.departing {
+			return violated("stream %v is opened, and its sender does not depart", r.Link)
+		}
+		return g.owns(r.Link.To)
 	case ledger.OpDepart:
 		return g.logDepart(r)
 	}
@@ -85,25 +115,26 @@ func (g *Group) logDepart(r *ledger.Record) error {
 	if before := max(1, g.h.versions[a]); next.Version <= before {
 		return violated("%v departs as version %d; it has version %d", a, next.Version, before)
 	}
-	m := g.shadow.model
-	d := &departed{next: next, has: g.contents(a), known: map[ledger.Link]inboxModel{}}
-	for id, sw := range m.switches {
-		k := ledger.Link{From: ledger.Actor{Shard: ledger.AtSwitch(id)}, To: a}
-		i, has := d.has.inboxes[k]
-		i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
-		if has || a.Shard == (ledger.Shard{}) && sw.live {
-			d.has.inboxes[k] = i
+	d, switches := &departed{next: next, has: g.contents(a)}, g.shadow.model.switches
+	for k, i := range d.has.inboxes {
+		if sw, here := switches[k.From.Switch]; here && isSwitch(k.From) {
+			d.has.inboxes[k] = i.knowing(&sw)
 		}
-		d.known[k] = i
+	}
+	for id, sw := range switches {
+		k := ledger.Link{From: theSwitch(id), To: a}
+		if _, has := d.has.inboxes[k]; !has && a.Shard == (ledger.Shard{}) && sw.live {
+			d.has.inboxes[k] = inboxModel{}.knowing(&sw)
+		}
 	}
 	g.h.versions[a], g.h.moving[a] = next.Version, d
 	delete(g.h.owners, a)
 	g.departing = a
 	for k, l := range g.h.links {
-		if k.From == a {
+		if moverOf(k.From) == a {
 			l.from, l.senders = nil, append(l.senders, g)
 		}
-		if k.To == a {
+		if moverOf(k.To) == a {
 			l.to, l.receivers = nil, append(l.receivers, g)
 		}
 	}
@@ -114,30 +145,34 @@ func (g *Group) logDepart(r *ledger.Record) error {
 func (g *Group) contents(a ledger.Actor) *model {
 	has, m := newModel(), g.shadow.model
 	for name, value := range m.rows {
-		if g.actorOf(name.table, name.cell) == a {
+		if moverOf(g.actorOf(name.table, name.cell)) == a {
 			has.rows[name] = value
 		}
 	}
 	for name, t := range m.timers {
-		if name.of == a {
+		if moverOf(name.of) == a {
 			has.timers[name] = t
 		}
 	}
 	for of, why := range m.suspended {
-		if of == a {
+		if moverOf(of) == a {
 			has.suspended[of] = why
 		}
 	}
 	for k, o := range m.senders {
-		if k.From == a {
+		if moverOf(k.From) == a {
 			o.items = slices.Clone(o.items)
 			has.senders[k] = o
 		}
 	}
 	for k, i := range m.inboxes {
-		if k.To == a {
+		if moverOf(k.To) == a {
 			has.inboxes[k] = i
 		}
+	}
+	if sw, here := m.switches[a.Switch]; here && isSwitch(a) {
+		sw.queue.items = slices.Clone(sw.queue.items)
+		has.switches[a.Switch] = sw
 	}
 	return has
 }
@@ -179,14 +214,38 @@ func (g *Group) logPiece(r *ledger.Record, p *piece) error {
 	delete(g.h.moving, a)
 	g.h.owners[a] = g
 	for k, l := range g.h.links {
-		if k.From == a {
+		if moverOf(k.From) == a {
 			l.from, l.taken = g, acked[k]
 		}
-		if k.To == a {
+		if moverOf(k.To) == a {
 			l.to = g
 		}
 	}
-	return nil
+	return g.logSwitch(has.switches[a.Switch], a)
+}
+
+// logSwitch takes a switch that has arrived. What is left out of its queue is done, as if that was logged.
+func (g *Group) logSwitch(sw switchModel, a ledger.Actor) error {
+	if !isSwitch(a) {
+		return nil
+	}
+	log := g.h.ofAny(a.Switch)
+	g.h.arrivals[a.Switch] = arrived{log.newest(), log.newest().events}
+	if !sw.live {
+		return nil
+	}
+	return log.logDone(sw.epoch, sw.queue.acked)
+}
+
+// Continues reports whether a session that goes to another group, since its switch has moved with an assignment of that
+// version, has been told all events that are logged: there are none since then.
+func (h *History) Continues(id openflow.DatapathID, version uint64) bool {
+	a := theSwitch(id)
+	if h.versions[a] != version {
+		return false
+	}
+	was, now := h.arrivals[id], h.ofAny(id).newest()
+	return h.moving[a] != nil || was.epoch == now && was.events == now.events
 }
 
 // is checks that what arrives is what has departed.
@@ -198,9 +257,11 @@ func (d *departed) is(has *model) error {
 			has.senders[k] = o
 		}
 	}
-	for k, i := range has.inboxes {
-		if _, expected := d.has.inboxes[k]; !expected && i == d.known[k] {
-			delete(has.inboxes, k) // nothing has come on this stream, and it was opened
+	for id, sw := range has.switches {
+		// The leader leaves out of the queue what the switch has done, also if no entry says so.
+		if was, is := d.has.switches[id]; is && sw.queue.acked <= was.queue.acked+uint64(len(was.queue.items)) {
+			was.queue.ack(sw.queue.acked)
+			d.has.switches[id] = was
 		}
 	}
 	if !reflect.DeepEqual(has, d.has) {
@@ -236,9 +297,16 @@ func (m *model) move(r *ledger.Record) {
 	case ledger.OpDepart:
 		delete(m.leaving, r.Actor)
 		m.at[r.Actor] = r.Assignment
-		delete(m.suspended, r.Actor)
-		maps.DeleteFunc(m.senders, func(k ledger.Link, _ outboxModel) bool { return k.From == r.Actor })
-		maps.DeleteFunc(m.inboxes, func(k ledger.Link, _ inboxModel) bool { return k.To == r.Actor })
+		maps.DeleteFunc(m.suspended, func(of ledger.Actor, _ suspension) bool { return moverOf(of) == r.Actor })
+		maps.DeleteFunc(m.senders, func(k ledger.Link, _ outboxModel) bool { return moverOf(k.From) == r.Actor })
+		maps.DeleteFunc(m.inboxes, func(k ledger.Link, _ inboxModel) bool { return moverOf(k.To) == r.Actor })
+		m.departs = switchModel{}
+		if isSwitch(r.Actor) {
+			m.departs = m.switches[r.Actor.Switch]
+			delete(m.switches, r.Actor.Switch)
+		}
+	case ledger.OpIncoming: // an actor that stays knows about the switch what it is like then
+		m.inboxes[r.Link] = m.inboxes[r.Link].knowing(&m.departs)
 	case ledger.OpDrop:
 		maps.DeleteFunc(m.rows, func(n rowName, _ string) bool { return n.table == r.Table && n.cell == r.Cell })
 	case ledger.OpClear:
@@ -271,6 +339,7 @@ func (m *model) arrive(o origin, p *piece) {
 	maps.Copy(m.suspended, has.suspended)
 	maps.Copy(m.senders, has.senders)
 	maps.Copy(m.inboxes, has.inboxes)
+	maps.Copy(m.switches, has.switches)
 	m.at[p.actor] = p.next
 }
 
@@ -299,17 +368,21 @@ func (h *History) Moving() string {
 	return ""
 }
 
-// Moves returns how many actors have departed from a group.
-func (h *History) Moves() (count uint64) {
-	for _, version := range h.versions {
-		count += version - 1
+// Moves returns how often actors of applications, and switches, have departed from a group.
+func (h *History) Moves() (actors, switches uint64) {
+	for a, version := range h.versions {
+		if isSwitch(a) {
+			switches += version - 1
+		} else {
+			actors += version - 1
+		}
 	}
-	return count
+	return actors, switches
 }
 
 // may reports whether a frame of this group may have something of a stream: the group that has the end of it, one
 // that had it before, or the one to which its actor is on its way.
 func (g *Group) may(now *Group, before []*Group, a ledger.Actor) bool {
-	d := g.h.moving[a]
+	d := g.h.moving[moverOf(a)]
 	return now == g || slices.Contains(before, g) || d != nil && d.next.Group == g.number
 }

@@ -90,7 +90,11 @@ func depart(next ledger.Assignment) ledger.Record {
 
 // pieceOf makes an item with a part of the actor.
 func pieceOf(flags byte, next ledger.Assignment, ops ...[]byte) []byte {
-	b := mover.Append([]byte{itemPiece, flags})
+	return pieceOfActor(mover, flags, next, ops...)
+}
+
+func pieceOfActor(a ledger.Actor, flags byte, next ledger.Assignment, ops ...[]byte) []byte {
+	b := a.Append([]byte{itemPiece, flags})
 	b = binary.AppendUvarint(binary.AppendUvarint(b, next.Group), next.Version)
 	for _, op := range ops {
 		b = append(b, op...)
@@ -400,14 +404,14 @@ func TestStreamsOfAnActorThatMoves(t *testing.T) {
 // Moves are counted by their versions, and only those that are finished are of no concern at the end.
 func TestMovesAreCounted(t *testing.T) {
 	m := newMoving()
-	if n := m.groups[0].h.Moves(); n != 0 {
+	if n, _ := m.groups[0].h.Moves(); n != 0 {
 		t.Errorf("%d moves before the first", n)
 	}
 	m.moves()
 	back := ledger.Assignment{Group: 1, Version: 3}
 	m.logs(2, ledger.Record{Op: ledger.OpLeave, Actor: mover, Assignment: ledger.Assignment{Group: 1}})
 	m.logs(2, depart(back), drop(mover), timer(ledger.OpCancelTimer, mover))
-	if n := m.groups[0].h.Moves(); n != 2 || len(m.found) > 0 {
+	if n, _ := m.groups[0].h.Moves(); n != 2 || len(m.found) > 0 {
 		t.Errorf("%d moves of 2; %q", n, m.found)
 	}
 	if m.groups[0].h.Finish(map[openflow.DatapathID]uint64{}); len(m.found) != 1 {

@@ -26,11 +26,13 @@ import (
 // early enough for the queue to be at the bound then.
 type replay struct {
 	core     *ledger.Core
+	model    *model // of the group, which has the operations that are foreseen
 	hosted   *replaying.Log
-	bound    int // commands of a switch
-	inFlight int // entries that are executed and not yet committed
-	inputs   int // of an entry at most, so that there is room for one more
-	size     int // likewise, in bytes
+	alone    bool // there are no other groups
+	bound    int  // commands of a switch
+	inFlight int  // entries that are executed and not yet committed
+	inputs   int  // of an entry at most, so that there is room for one more
+	size     int  // likewise, in bytes
 
 	time   int64 // of the last entry
 	queues map[openflow.DatapathID]*replayQueue
@@ -93,10 +95,11 @@ type replayDone struct {
 	term       uint64
 }
 
-func newReplay(cfg GroupConfig, h *History) (*replay, error) {
+func newReplay(cfg GroupConfig, h *History, m *model) (*replay, error) {
 	limits := cfg.Limits
 	core, hosted, err := newLedger(cfg.Applications, cfg.Identity, limits)
-	r := &replay{h: h, core: core, hosted: hosted, bound: cmp.Or(limits.QueueCommands, 1<<16),
+	r := &replay{h: h, model: m, core: core, hosted: hosted, alone: cfg.Directory == nil,
+		bound:    cmp.Or(limits.QueueCommands, 1<<16),
 		inFlight: cmp.Or(limits.InFlight, 4),
 		inputs:   cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
 		queues: map[openflow.DatapathID]*replayQueue{}, born: map[openflow.DatapathID]uint64{}}
@@ -161,6 +164,14 @@ func (r *replay) foresee(rec *ledger.Record) error {
 			}
 		}
 		q.next++
+	case ledger.OpReceive:
+		if p := parseItem(rec.Bytes).piece; p != nil && p.last && isSwitch(p.actor) {
+			r.arrives(p.actor.Switch)
+		}
+	case ledger.OpDepart:
+		if isSwitch(rec.Actor) {
+			r.reset(rec.Actor.Switch, replayQueue{})
+		}
 	case ledger.OpTransaction:
 		r.hosts = true
 	case ledger.OpFailure:
@@ -228,6 +239,13 @@ func (r *replay) reset(id openflow.DatapathID, to replayQueue) {
 	*q = to
 }
 
+// arrives sets the queue of a switch that has moved here.
+func (r *replay) arrives(id openflow.DatapathID) {
+	sw := r.model.switches[id]
+	first := sw.queue.acked + 1
+	r.reset(id, replayQueue{open: sw.live, epoch: sw.epoch, first: first, next: first + uint64(len(sw.queue.items))})
+}
+
 // makeRoom decides how much of a queue was discarded by now, so that a command had room.
 func (r *replay) makeRoom(q *replayQueue) error {
 	for q.dones.len() > 0 && q.len() >= r.bound {
@@ -262,7 +280,7 @@ func (r *replay) entry(e *entry) error {
 	if r.crowded && !r.hosts {
 		return r.follow(e)
 	}
-	if err := r.core.Lead(leadTerm(e.header), e.header.Time); err != nil {
+	if err := r.core.LeadAs(e.header); err != nil {
 		return err
 	}
 	if err := r.timely(e); err != nil {
@@ -350,7 +368,7 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		}
 		return err
 	case ledger.OpTimer:
-		r.core.Tick(now)
+		return r.fire(rec, now)
 	case ledger.OpUnreachable:
 		r.core.Unreachable(rec.Switch)
 	case ledger.OpReachable:
@@ -367,6 +385,15 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		return r.hostedInput(rec)
 	}
 	return nil
+}
+
+// fire executes a timer. Those that do not fit into an outbox wait, and others go first.
+func (r *replay) fire(rec *ledger.Record, now int64) error {
+	first, err := r.core.Fire(rec, now)
+	if err == nil && !first && r.alone {
+		return violated("%s goes off, and another was due before it", describe(rec))
+	}
+	return err
 }
 
 // hostedInput is input for the hosted application.
@@ -458,11 +485,6 @@ func (r *replay) finish(want []byte) error {
 		err = violated("the final state of the log is not that of a single controller: %s", firstDifference(want, got))
 	}
 	return err
-}
-
-// leadTerm is a term whose first entry has a header of length h: the room in a batch depends on it.
-func leadTerm(h ledger.Header) uint64 {
-	return 1 << (7 * (varintLen(h.Term) + varintLen(h.Batch) - 2))
 }
 
 // doneLen is the length of an OpDone.

@@ -43,15 +43,15 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 	timer = sized(append(binary.BigEndian.AppendUint64(timer, 1), 0, 0, 0), []byte("t0000000000000001"))
 	testCorruptions(t, []corruption{
 		{"a timer that is not due", forged(6, ops(timer)),
-			"entry 8 of term 1: a single controller makes something else of its inputs: operation 1 is timer " +
-				"t0000000000000001 of application echoer at switch 0000000000000001, operation 3, not the end"},
+			"entry 8 of term 1: a single controller does not take its input: ledger: entry (term 1, batch 7), " +
+				"operation 3 at byte 12: timer t0000000000000001 of application echoer at switch 0000000000000001 is not due"},
 		{"a message in place of its digest", forged(12, func(e entry) []byte {
 			event := seenOp(1, 20, 3, message("eight"))
 			at := bytes.Index(e.data, event)
 			return slices.Concat(e.data[:at], eventOp(1, 20, 3, message("eight")), e.data[at+len(event):])
 		}), "operation 1 is event 3 of switch 0000000000000001, epoch 20: a message of type 10, xid 0x0, 13 bytes, " +
 			"not event 3 of switch 0000000000000001, epoch 20: a message of type 10, digest"},
-		{"an operation more", forged(6, with(timer)), "not the end"},
+		{"an operation more", forged(6, with(timer)), "is not due"},
 		{"an operation less", forged(3, ops(doneOp(2, 11, 4), commandOp(1, 5, message("x")))), "a single controller"},
 		{"a switch that is there is said to be there", forged(6, ops(ofSwitch(ledger.OpReachable, 1, 10))),
 			"operation 1 is switch 0000000000000001, epoch 10, operation 5, not the end"},

@@ -15,15 +15,16 @@ func TestOneGroupServesASwitch(t *testing.T) {
 	b.up(1, 1)
 	b.commitAll()
 	var found complaints
-	g := of(&found, echoers(), ledger.Limits{})
-	other := g.h.Group(GroupConfig{Applications: echoers(), Number: 2,
-		Directory: func(ledger.Actor) (ledger.Assignment, bool) { return ledger.Assignment{Group: 2}, true }})
+	h := New(found.add)
+	lives := func(ledger.Actor) (ledger.Assignment, bool) { return ledger.Assignment{Group: 1}, true }
+	g := h.Group(GroupConfig{Applications: echoers(), Number: 1, Directory: lives})
+	other := h.Group(GroupConfig{Applications: echoers(), Number: 2, Directory: lives})
 	for _, c := range b.tape {
 		if c.on(g); c.what == "leading" || c.what == "committed" && len(found) == 0 {
 			c.on(other)
 		}
 	}
-	if len(found) != 1 || !strings.Contains(found[0], "its events are in two logs") {
+	if len(found) != 1 || !strings.Contains(found[0], "switch 0000000000000001 is active in two groups, this one and group 1") {
 		t.Errorf("%q", found)
 	}
 }

@@ -29,27 +29,32 @@ func (s *simulation) addGroups() {
 		}
 	}
 	for number := range s.homes() + 1 {
-		s.groups = append(s.groups, s.h.Group(history.GroupConfig{Applications: s.applications(number),
-			Limits: s.limits(), Number: number, Directory: lives}))
+		s.groups = append(s.groups, s.h.Group(history.GroupConfig{Limits: s.limits(), Number: number,
+			Applications: s.applications(number, s.wrongly(s.failed)), Directory: lives}))
 	}
 }
 
 // configs are the groups as a controller needs to know them. Each has a replica at every controller.
 func (s *simulation) configs(members map[uint64]string) (list []controller.GroupConfig) {
 	for number := range s.homes() + 1 {
-		list = append(list, controller.GroupConfig{Applications: s.applications(number),
+		list = append(list, controller.GroupConfig{Applications: s.applications(number, s.wrongly(s.fail)),
 			Consensus: consensus.GroupConfig{Group: number, Members: members}})
 	}
 	return list
 }
 
+// wrongly returns what census is to call when something is wrong.
+func (*simulation) wrongly(fail func(format string, args ...any)) func(text string) {
+	return func(text string) { fail("census: %s", text) }
+}
+
 // applications are those of a group. The system group of several has the directory.
-func (s *simulation) applications(group uint64) []ledger.Application {
+func (s *simulation) applications(group uint64, wrong func(text string)) []ledger.Application {
 	if group == 0 && s.homes() > 0 {
 		return []ledger.Application{new(directory.Application)}
 	}
 	apps := []ledger.Application{hub.New(), census.New(census.Config{Errs: s.sc.StockEvery > 0,
-		Sharded: s.homes() > 0})}
+		Sharded: s.homes() > 0, Keyed: s.sc.MoveEvery > 0, Wrong: wrong})}
 	if s.sc.Learning {
 		apps[0] = learning.New()
 	}

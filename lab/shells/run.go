@@ -24,6 +24,7 @@ type Result struct {
 	Simulated               time.Duration
 	Events, Commands, Terms uint64
 	Items                   uint64   // of streams between groups
+	Moves, SwitchMoves      uint64   // of actors, and of switches
 	Violation               string   // "" if everything holds
 	Notes                   []string // what happened before it, oldest first
 }
@@ -34,8 +35,11 @@ func Run(sc Scenario, progress func()) Result {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newSimulation(ctx, sc)
 	x := &schedule{s: s, progress: progress}
+	moves, end := context.WithCancel(ctx)
 	x.plan()
+	x.move(moves)
 	x.run(sc.Duration + 500*time.Millisecond)
+	end()
 	x.heal()
 	x.settle()
 	for _, n := range s.controllers {
@@ -54,6 +58,7 @@ func Run(sc Scenario, progress func()) Result {
 	r := Result{Simulated: time.Since(s.began), Violation: s.violation, Notes: s.notes}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
 	r.Items = s.h.Received()
+	r.Moves, r.SwitchMoves = s.h.Moves()
 	return r
 }
 
@@ -237,6 +242,9 @@ func (s *simulation) unsettled() string {
 	defer s.mu.Unlock()
 	if !s.h.Quiet() {
 		return "commands are not executed"
+	}
+	if moving := s.h.Moving(); moving != "" {
+		return moving
 	}
 	s.h.Finish(live)
 	for _, g := range s.groups {

@@ -27,7 +27,9 @@ type Scenario struct {
 	AgentEvents     int  // bound of the events that an agent holds; 0 is that of production
 	CommandBytes    int  // bound of what an agent has for its switch; 0 is that of production
 	FramesPerSecond int  // of each host
-	Faults          []Fault
+	// With several groups, actors and switches move about this often; 0: none moves.
+	MoveEvery time.Duration
+	Faults    []Fault
 }
 
 // Fault is one thing that goes wrong at a time, and for how long.
@@ -121,6 +123,9 @@ func NewScenario(seed uint64) Scenario {
 				2 * time.Second, 8 * time.Second}[r.IntN(7)/2])),
 			Kind: some[r.IntN(len(some))], A: r.IntN(1 << 16), B: r.IntN(1 << 16),
 		})
+	}
+	if s.PerController {
+		s.MoveEvery = []time.Duration{50, 200, 1000}[r.IntN(3)] * time.Millisecond
 	}
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return s

@@ -22,7 +22,7 @@ func TestSwarm(t *testing.T) {
 	if testing.Short() {
 		n = min(n, 10)
 	}
-	var events, commands, items, terms, simulated atomic.Int64
+	var events, commands, items, moves, switchMoves, terms, simulated atomic.Int64
 	began := time.Now()
 	var failed atomic.Bool // later failures add little
 	t.Run("seeds", func(t *testing.T) {
@@ -38,14 +38,19 @@ func TestSwarm(t *testing.T) {
 				events.Add(int64(r.Events))
 				commands.Add(int64(r.Commands))
 				items.Add(int64(r.Items))
+				moves.Add(int64(r.Moves))
+				switchMoves.Add(int64(r.SwitchMoves))
 				terms.Add(int64(r.Terms))
 				simulated.Add(int64(r.Simulated))
 			})
 		}
 	})
-	t.Logf("%d seeds, %d leaders, %d events, %d commands, %d items between groups; %v simulated in %v", n,
-		terms.Load(), events.Load(), commands.Load(), items.Load(), time.Duration(simulated.Load()).Round(time.Second), time.Since(began).Round(time.Second))
-	if !t.Failed() && (events.Load() == 0 || commands.Load() == 0 || items.Load() == 0 && n >= 10 || terms.Load() < int64(n)) {
+	t.Logf("%d seeds, %d leaders, %d events, %d commands, %d items between groups, %d moves of actors and %d of "+
+		"switches; %v simulated in %v", n,
+		terms.Load(), events.Load(), commands.Load(), items.Load(), moves.Load(), switchMoves.Load(),
+		time.Duration(simulated.Load()).Round(time.Second), time.Since(began).Round(time.Second))
+	several := min(items.Load(), moves.Load(), switchMoves.Load()) // groups
+	if !t.Failed() && (min(events.Load(), commands.Load()) == 0 || n >= 10 && several == 0 || terms.Load() < int64(n)) {
 		t.Errorf("nothing much happened")
 	}
 }

@@ -380,9 +380,9 @@ func (l *controllerLink) Input(batch []byte) ([]byte, error) {
 	})
 	rest, err := l.Controller.Input(batch)
 	switch after := d.session.Status(); {
-	case after.Term < before.Term:
-		d.n.s.w.fail("the agent of switch %s took a leader of term %d after one of term %d", d.id, after.Term,
-			before.Term)
+	case experimenter.Later(before.Generation, after.Generation):
+		d.n.s.w.fail("the agent of switch %s took a leader of generation %#x after one of %#x", d.id, after.Generation,
+			before.Generation)
 	case !master && !l.Master() && judged(after.Counters) > judged(before.Counters):
 		d.n.s.w.fail("commands to switch %s from %s, which is not its master, were taken for its master's", d.id,
 			l.address)

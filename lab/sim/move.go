@@ -1,20 +1,22 @@
 package sim
 
 import (
+	"time"
+
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// moveActors lets somebody ask for moves until the traffic ends.
-func (s *simulation) moveActors() {
-	if s.scenario.MoveEvery == 0 {
+// move lets somebody ask for moves of actors until the traffic ends, about as often as every says; 0: never.
+func (s *simulation) move(every time.Duration, actor func() ledger.Actor) {
+	if every == 0 {
 		return
 	}
-	s.w.after(s.w.upTo(2*s.scenario.MoveEvery), nil, func() {
+	s.w.after(s.w.upTo(2*every), nil, func() {
 		if s.traffic {
-			s.moveOne()
-			s.moveActors()
+			s.moveOne(actor())
+			s.move(every, actor)
 		}
 	})
 }
@@ -22,10 +24,9 @@ func (s *simulation) moveActors() {
 // moveOne asks a controller to move an actor to a group, as controller.Controller does: the request may be lost, and
 // the controller may know an older group of the actor. If the actor lives in the group, a move that has begun is called
 // off.
-func (s *simulation) moveOne() {
+func (s *simulation) moveOne(a ledger.Actor) {
 	n := s.controllers[s.w.rand.IntN(len(s.controllers))]
 	to := uint64(1 + s.w.rand.IntN(len(s.groups)-1))
-	a := s.anActor()
 	if !n.p.up {
 		return
 	}
@@ -43,4 +44,9 @@ func (s *simulation) anActor() ledger.Actor {
 		a.Key.A = uint64(s.w.rand.IntN(census.Keys + 1)) // 0: that of no key
 	}
 	return a
+}
+
+// aSwitch draws a switch, which moves with what applications have there.
+func (s *simulation) aSwitch() ledger.Actor {
+	return ledger.Actor{Shard: ledger.AtSwitch(s.switches[s.w.rand.IntN(len(s.switches))].id)}
 }

@@ -257,6 +257,27 @@ var mutants = []mutant{
 	{"leave out of snapshots who has moved", "ledger/piece.go",
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare) {\n",
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare)[:0] {\n"},
+
+	// Calls between actors.
+	{"end a call that is answered again when it is late", "app/call.go", "	a.tx.ledger.CancelTimer(r.ID)\n", ""},
+
+	// Moves of switches.
+	{"leave behind the commands of a switch that departs", "ledger/switch_move.go",
+		"	queue := stream.OutboxAfter(max(sw.master.doneSeen, v.queue.Acked()))\n",
+		"	queue := stream.OutboxAfter(v.queue.Last())\n"},
+	{"leave out more commands of a switch that departs than are done", "ledger/switch_move.go",
+		"OutboxAfter(max(sw.master.doneSeen, v.queue.Acked()))",
+		"OutboxAfter(max(min(sw.master.released, v.queue.Acked()+1), v.queue.Acked()))"},
+	{"claim in the same generation after a move", "controller/takeover.go",
+		"	if at, known := c.ledger.Assignment(theSwitch(id)); known {\n		return at.Version\n",
+		"	if at, known := c.ledger.Assignment(theSwitch(id)); known {\n		return min(at.Version, 1)\n"},
+	{"take each session that comes with a switch for out of sync", "controller/reassign.go",
+		"	if !c.ledger.Continues(s.Switch(), at.Version) {\n", "	if c.ledger.Arrived(s.Switch(), at.Version) {\n"},
+	{"execute events of a switch that has departed", "ledger/event.go",
+		"moved && own.Group != c.group {\n			return fmt.Errorf(\"switch", "moved && own.Group == 0 {\n			return fmt." +
+			"Errorf(\"switch"},
+	{"keep the timers of an actor at a switch that departs", "ledger/move.go",
+		"		if name.actor.mover() == a {\n			list", "		if name.actor == a {\n			list"},
 }
 
 // seeded returns the mutants as package mutation wants them.

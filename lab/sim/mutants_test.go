@@ -108,7 +108,7 @@ var begins = map[string]uint64{
 	"keep what handlers write in a minority": 14,
 
 	"depart before everything is copied":                           15,
-	"leave behind what was copied when a move is called off":       35,
+	"leave behind what was copied when a move is called off":       79,
 	"depart without a new version":                                 3,
 	"keep the timers of an actor that departs":                     3,
 	"keep the cells of an actor that departs":                      3,
@@ -117,7 +117,15 @@ var begins = map[string]uint64{
 	"leave out of snapshots who has moved":                         3,
 	"leave what has arrived in part out of snapshots":              15,
 	"take what arrives from two groups for one move":               15,
-	"take an older assignment":                                     75,
+	"take an older assignment":                                     310,
+
+	"end a call that is answered again when it is late":              19,
+	"leave behind the commands of a switch that departs":             79,
+	"leave out more commands of a switch that departs than are done": 79,
+	"claim in the same generation after a move":                      99,
+	"take each session that comes with a switch for out of sync":     59,
+	"execute events of a switch that has departed":                   51,
+	"keep the timers of an actor at a switch that departs":           55,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.

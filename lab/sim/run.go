@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -17,18 +18,23 @@ const (
 	poisonTime = 6 * time.Second
 )
 
+// maxCensus bounds the rows of census that are looked at, in bytes.
+const maxCensus = 4 << 20
+
 // Result is what a run was like.
 type Result struct {
 	Simulated time.Duration `json:"simulated_ns"`
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"` // in the log
 	Commands  uint64        `json:"commands"`
-	Items     uint64        `json:"items"`    // of streams between groups, received
-	Moves     uint64        `json:"moves"`    // of actors from group to group
-	Degraded  uint64        `json:"degraded"` // commands of leaders without a majority
-	Terms     uint64        `json:"terms"`    // that had a leader
-	Epochs    uint64        `json:"epochs"`   // of switches without agent
-	Lost      uint64        `json:"lost"`     // events that these told between two epochs
+	Items     uint64        `json:"items"` // of streams between groups, received
+	Moves     uint64        `json:"moves"` // of actors from group to group
+	// of switches, with the actors at them
+	SwitchMoves uint64 `json:"switch_moves"`
+	Degraded    uint64 `json:"degraded"` // commands of leaders without a majority
+	Terms       uint64 `json:"terms"`    // that had a leader
+	Epochs      uint64 `json:"epochs"`   // of switches without agent
+	Lost        uint64 `json:"lost"`     // events that these told between two epochs
 	// what the source of randomness says next: equal for equal runs, and hardly for others
 	Digest    uint64     `json:"digest,string"`
 	Violation *Violation `json:"violation,omitempty"` // nil if everything holds
@@ -48,7 +54,8 @@ func Run(sc Scenario) Result {
 	r := Result{Simulated: s.w.now, Steps: s.w.scheduled, Digest: s.w.rand.Uint64()}
 	r.Events, r.Commands, r.Terms = s.h.Counts()
 	r.Epochs, r.Lost = s.h.StockCounts()
-	r.Items, r.Moves, r.Degraded = s.h.Received(), s.h.Moves(), s.h.BestEffort()
+	r.Items, r.Degraded = s.h.Received(), s.h.BestEffort()
+	r.Moves, r.SwitchMoves = s.h.Moves()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -111,6 +118,13 @@ func (g *group) unsettled() string {
 		if out.Items > 0 {
 			return fmt.Sprintf("%d items wait for group %d", out.Items, out.Group)
 		}
+	}
+	rows, err := leader.core.Ledger().Rows(census.Name, maxCensus)
+	if err != nil {
+		return err.Error()
+	}
+	if text := census.OpenCalls(rows); text != "" {
+		return text
 	}
 	for _, r := range g.replicas {
 		switch {

@@ -43,11 +43,13 @@ type Scenario struct {
 	StreamFaults float64
 	OutboxItems  int // bound of what waits for another group, low so that events are held; 0: as in production
 	// With several groups, actors move about this often, and there are actors with a key, too; 0: none moves.
-	MoveEvery  time.Duration
-	PieceBytes int     // of an actor that moves, low so that it has many; 0: as in production
-	Minorities bool    // leaders stay alone, and an application has a handler that writes then
-	RateLimit  int     // messages a second of each actor of the application that forwards; 0: no bound
-	Faults     []Fault // by time
+	MoveEvery time.Duration
+	// With several groups, switches move about this often; 0: none moves.
+	MoveSwitchEvery time.Duration
+	PieceBytes      int     // of an actor that moves, low so that it has many; 0: as in production
+	Minorities      bool    // leaders stay alone, and an application has a handler that writes then
+	RateLimit       int     // messages a second of each actor of the application that forwards; 0: no bound
+	Faults          []Fault // by time
 }
 
 // Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
@@ -139,6 +141,7 @@ func NewScenario(seed uint64) Scenario {
 		}
 		s.MoveEvery = []time.Duration{20, 100, 500}[r.IntN(3)] * time.Millisecond
 		s.PieceBytes = []int{0, 0, 64, 512}[r.IntN(4)]
+		s.MoveSwitchEvery = []time.Duration{50, 200, 1000}[r.IntN(3)] * time.Millisecond
 	}
 	if seed%16 == 2 || seed%16 == 11 { // the second one has several groups
 		s.RateLimit = max(s.FramesPerSecond, []int{10, 100}[r.IntN(2)]) // else a minute is too short for what waits
@@ -178,6 +181,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%.0f %% of frames between groups lost", 100*s.StreamFaults), s.StreamFaults > 0)
 	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
 	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
+	yes(fmt.Sprintf("switches move every %v", s.MoveSwitchEvery), s.MoveSwitchEvery > 0)
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes("leaders alone", s.Minorities)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
@@ -219,9 +223,10 @@ func (s Scenario) Validate() error {
 	case s.StreamFaults < 0 || s.StreamFaults > 0.5 || s.OutboxItems < 0:
 		return fmt.Errorf("%g of frames are lost, %d items wait for a group: choose 0 to 0.5, and 1 or more, or 0 for "+
 			"the usual", s.StreamFaults, s.OutboxItems)
-	case s.MoveEvery < 0 || s.MoveEvery > 0 && !s.PerController || s.PieceBytes < 0:
-		return fmt.Errorf("actors move every %v, in pieces of %d bytes: choose 0 for none, and for the usual; only "+
-			"with a group for each controller", s.MoveEvery, s.PieceBytes)
+	case min(s.MoveEvery, s.MoveSwitchEvery) < 0 || s.PieceBytes < 0 ||
+		max(s.MoveEvery, s.MoveSwitchEvery) > 0 && !s.PerController:
+		return fmt.Errorf("actors move every %v, switches every %v, in pieces of %d bytes: choose 0 for none, and for "+
+			"the usual; only with a group for each controller", s.MoveEvery, s.MoveSwitchEvery, s.PieceBytes)
 	case s.RateLimit < 0:
 		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/history"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -32,6 +33,7 @@ type session struct {
 	bytes uint64            // pieces that came, to see whether it lives
 	down  southbound.Action // the last event of a stock switch, when it is gone
 	step  stepCheck
+	moved uint64 // version of the assignment, while a group takes the session after a move of the switch
 }
 
 type sessionState uint8
@@ -96,12 +98,20 @@ func (s *session) deliver(a southbound.Action) {
 	case southbound.Attached:
 		s.register()
 	case southbound.CommandsDone:
-		s.r.put(func() { s.r.core.CommandsDone(s, a.Batch.Epoch, a.Done) })
+		s.put(func(c *controller.Core) { c.CommandsDone(s, a.Batch.Epoch, a.Done) })
 	case southbound.Events:
 		s.busy = true
 		s.step.delivers(a.Batch)
-		s.r.put(func() { s.r.core.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) }) })
+		s.put(func(c *controller.Core) {
+			c.Events(s, a.Batch, func(err error) { s.finished(a.Batch.Epoch, err) })
+		})
 	}
+}
+
+// put leaves something for the loop of the replica that serves the switch now.
+func (s *session) put(item func(c *controller.Core)) {
+	r := s.r
+	r.put(func() { item(r.core) })
 }
 
 // finished is when the controller has done with events.
@@ -171,7 +181,7 @@ func (s *session) assigned() bool {
 		}
 		return false
 	}
-	s.r.put(func() { s.r.core.Attached(s) })
+	s.put(func(c *controller.Core) { c.Attached(s) })
 	return true
 }
 
@@ -184,7 +194,11 @@ func (s *session) reassigned(to ledger.Assignment) {
 	switch {
 	case r != nil:
 		s.r = r
-		r.put(func() { r.core.Reassigned(s, to) })
+		s.put(func(c *controller.Core) {
+			s.moved = to.Version
+			c.Reassigned(s, to)
+			s.moved = 0
+		})
 	case s.State().Peer == southbound.Agent:
 		s.Session.Refuse(experimenter.ReasonElsewhere, s.State().Epoch)
 	default:
@@ -231,14 +245,14 @@ func (s *session) end(err error) {
 // last brings the last event, if there is one, and the end.
 func (s *session) last() {
 	if s.down.Kind == southbound.Events {
-		s.r.put(func() { s.r.core.Events(s, s.down.Batch, func(error) { s.detach() }) })
+		s.put(func(c *controller.Core) { c.Events(s, s.down.Batch, func(error) { s.detach() }) })
 		return
 	}
 	s.detach()
 }
 
 func (s *session) detach() {
-	s.r.put(func() { s.r.core.Detached(s.n.p.clock(), s) })
+	s.put(func(c *controller.Core) { c.Detached(s.n.p.clock(), s) })
 }
 
 // echo asks everyone for a sign of life, and gives up who gives none.
@@ -335,6 +349,10 @@ func (s *session) Logged(epoch, seq uint64, msg []byte) bool {
 func (s *session) Skipped(epoch, seq uint64, n int) bool {
 	ours := s.Session.Skipped(epoch, seq, n)
 	if n == southbound.Unknown {
+		if s.moved > 0 && s.n.s.h.Continues(s.id, s.moved) {
+			s.n.s.w.fail("controller %d takes the session of switch %s, which has moved, for one that lacks events "+
+				"of the log", s.n.id, s.id)
+		}
 		s.step = stepCheck{claimed: s.step.claimed}
 	}
 	return ours

@@ -79,7 +79,9 @@ func (s *shrinking) shorten() {
 // reduce takes what is simpler, one thing after the other.
 func (s *shrinking) reduce() {
 	for _, simpler := range []func(*Scenario){
-		func(sc *Scenario) { sc.PerController = false },
+		func(sc *Scenario) { sc.PerController, sc.MoveEvery, sc.MoveSwitchEvery = false, 0, 0 },
+		func(sc *Scenario) { sc.MoveEvery = 0 },
+		func(sc *Scenario) { sc.MoveSwitchEvery = 0 },
 		func(sc *Scenario) { sc.Switches = max(1, sc.Switches-1) },
 		func(sc *Scenario) { sc.PerAgent = 1 },
 		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },

@@ -122,7 +122,8 @@ func (s *simulation) start() {
 	for _, h := range s.hosts {
 		h.start()
 	}
-	s.moveActors()
+	s.move(s.scenario.MoveEvery, s.anActor)
+	s.move(s.scenario.MoveSwitchEvery, s.aSwitch)
 	for _, f := range s.scenario.Faults {
 		s.w.after(f.At, nil, func() { s.inflict(f) })
 	}

@@ -26,14 +26,16 @@ type Summary struct {
 	Steps     uint64        `json:"steps"`
 	Events    uint64        `json:"events"`
 	Commands  uint64        `json:"commands"`
-	Items     uint64        `json:"items"`    // of streams between groups, received
-	Moves     uint64        `json:"moves"`    // of actors from group to group
-	Degraded  uint64        `json:"degraded"` // commands of leaders without a majority
-	Terms     uint64        `json:"terms"`    // leaders that came to office
-	Epochs    uint64        `json:"epochs"`   // of switches without agent
-	Lost      uint64        `json:"lost"`     // events that these told between two epochs
-	Faults    int           `json:"faults"`
-	Failed    []Failure     `json:"failed"` // by the time of finding; the swarm ends with the first, so few
+	Items     uint64        `json:"items"` // of streams between groups, received
+	Moves     uint64        `json:"moves"` // of actors from group to group
+	// of switches, with the actors at them
+	SwitchMoves uint64    `json:"switch_moves"`
+	Degraded    uint64    `json:"degraded"` // commands of leaders without a majority
+	Terms       uint64    `json:"terms"`    // leaders that came to office
+	Epochs      uint64    `json:"epochs"`   // of switches without agent
+	Lost        uint64    `json:"lost"`     // events that these told between two epochs
+	Faults      int       `json:"faults"`
+	Failed      []Failure `json:"failed"` // by the time of finding; the swarm ends with the first, so few
 }
 
 // Failure is a run that broke something.
@@ -103,6 +105,7 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Commands += r.Commands
 	s.Items += r.Items
 	s.Moves += r.Moves
+	s.SwitchMoves += r.SwitchMoves
 	s.Degraded += r.Degraded
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs

@@ -24,12 +24,11 @@ func (s *simulation) applications(g *group) []ledger.Application {
 		forwards.RateLimit(limit, 4)
 	}
 	return []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities,
-		Overtaken: s.overtaken})}
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities, Wrong: s.wrong})}
 }
 
-// overtaken fails the run: between two actors messages keep their order, wherever these live.
-func (s *simulation) overtaken(text string) { s.w.fail("census: %s", text) }
+// wrong fails the run: wherever two actors live, messages between them keep their order, and calls end once.
+func (s *simulation) wrong(text string) { s.w.fail("census: %s", text) }
 
 // host sends frames into the network, from now on until the traffic ends.
 type host struct {
