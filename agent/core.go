@@ -256,6 +256,7 @@ func (c *Core) attach() experimenter.Attach {
 		FirstHeld:   max(c.events.Acked(), s.before) - s.before + 1,
 		NextEvent:   c.events.Last() - s.before + 1,
 		CommandDone: c.commands.done,
+		Version:     experimenter.Version(c.generation),
 	}
 }
 

@@ -118,6 +118,12 @@ func TestConnectBeginsWithHelloAndAttach(t *testing.T) {
 	if want := (experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 4}); err != nil || a != want {
 		t.Fatalf("attach = %+v, %v; want %+v", a, err, want)
 	}
+	p := c.Connect()
+	claim := of13.RoleRequest{Role: of13.RoleMaster, GenerationID: experimenter.Generation(1<<16+7, 9, 3)}
+	mustController(t, c, p, concat(helloBytes, claim.Append(nil, 1)))
+	if v := c.attach().Version; v != 7 {
+		t.Errorf("after a claim of version 7 it attaches with %d", v)
+	}
 }
 
 func TestOnlyTheMasterGetsEventsAndAllThatAreHeld(t *testing.T) {

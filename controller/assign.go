@@ -27,8 +27,8 @@ const (
 type assignments struct {
 	mu     sync.RWMutex // guards the fields below
 	view   directory.View
-	early  map[openflow.DatapathID]bool // switches that group 1 is about to adopt, see Controller.adopts
-	leader uint64                       // of the system group; 0: unknown
+	early  map[openflow.DatapathID]uint64 // versions of switches that group 1 is about to adopt, see Controller.adopts
+	leader uint64                         // of the system group; 0: unknown
 	// closed and replaced when the view or the leader has changed, or a group runs here
 	news chan struct{}
 }
@@ -40,20 +40,21 @@ func (a *assignments) of(of ledger.Actor) (row ledger.Assignment, known bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	row, known = a.view.Of(of)
-	if !known && of.Switch != 0 && a.early[of.Switch] {
-		return ledger.Assignment{Group: 1, Version: directory.FirstVersion}, true
+	if version := a.early[of.Switch]; !known && version > 0 {
+		return ledger.Assignment{Group: 1, Version: version}, true
 	}
 	return row, known
 }
 
-// expect makes the assignment known that a switch gets when group 1 adopts it.
-func (a *assignments) expect(id openflow.DatapathID) {
+// expect makes the group known that a switch gets when group 1 adopts it. Until then the version is that of the last
+// claim that the switch accepted, as in the cluster with one group.
+func (a *assignments) expect(id openflow.DatapathID, claimed uint16) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.early == nil {
-		a.early = map[openflow.DatapathID]bool{}
+		a.early = map[openflow.DatapathID]uint64{}
 	}
-	a.early[id] = true
+	a.early[id] = max(uint64(claimed), directory.FirstVersion)
 }
 
 // missing returns those of the actors that have no row in the directory.
@@ -183,8 +184,9 @@ func (c *Controller) adopts(id openflow.DatapathID) (has bool) {
 	return err == nil && has
 }
 
-// assign is groupOf for a new session: it asks for a group, and waits. After an error the switch cannot be served.
-func (c *Controller) assign(id openflow.DatapathID) error {
+// assign is groupOf for a new session: it asks for a group, and waits. claimed is the version in the last claim that
+// the switch accepted. After an error the switch cannot be served.
+func (c *Controller) assign(id openflow.DatapathID, claimed uint16) error {
 	if g, _ := c.groupOf(id); g != nil {
 		return nil
 	}
@@ -194,7 +196,7 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 	for asked := uint64(0); ; {
 		leader, news := c.assigned.watch() // before groupOf, so that nothing is missed
 		if _, known := c.assigned.ofSwitch(id); !known && c.adopts(id) {
-			c.assigned.expect(id)
+			c.assigned.expect(id, claimed)
 		}
 		switch g, known := c.groupOf(id); {
 		case g != nil:
@@ -212,7 +214,7 @@ func (c *Controller) assign(id openflow.DatapathID) error {
 		select {
 		case <-news:
 		case <-again.C:
-			want := directory.Assign{Actors: []ledger.Actor{theSwitch(id)}, Groups: c.homesHere()}
+			want := directory.Assign{Actors: []ledger.Actor{theSwitch(id)}, Groups: c.homesHere(), Claimed: claimed}
 			c.askDirectory(want.Append(nil))
 			again.Reset(assignEvery)
 		case <-end.C:

@@ -60,7 +60,7 @@ func TestAssignment(t *testing.T) {
 	c := s.controllers[3]
 	for id := openflow.DatapathID(1); id <= switches; id++ {
 		began := time.Now()
-		err := c.assign(id)
+		err := c.assign(id, 0)
 		if g, _ := c.groupOf(id); err != nil || g.cfg.Consensus.Group != of[id.String()] ||
 			time.Since(began) > assignPatience/2 {
 			t.Errorf("switch %s: %v after %v", id, err, time.Since(began))
@@ -70,7 +70,7 @@ func TestAssignment(t *testing.T) {
 	s.stop(3)
 	c = s.restart(3)
 	for id := openflow.DatapathID(1); id <= switches; id++ {
-		err := c.assign(id)
+		err := c.assign(id, 0)
 		if g, _ := c.groupOf(id); err != nil || g.cfg.Consensus.Group != of[id.String()] {
 			t.Errorf("switch %s after a restart: %v", id, err)
 		}
@@ -78,7 +78,7 @@ func TestAssignment(t *testing.T) {
 	if st, err := c.Status(t.Context()); err != nil || st.Snapshot == 0 {
 		t.Errorf("there is no snapshot of the system group (%v)", err)
 	}
-	if err := c.assign(switches + 1); !errors.Is(err, errUnassigned) {
+	if err := c.assign(switches+1, 0); !errors.Is(err, errUnassigned) {
 		t.Errorf("an unknown switch: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestUnassignedAtEnd(t *testing.T) {
 	s.stop(2)
 	c := s.controllers[3]
 	waits := make(chan error, 1)
-	go func() { waits <- c.assign(1) }()
+	go func() { waits <- c.assign(1, 0) }()
 	time.Sleep(10 * time.Millisecond)
 	began := time.Now()
 	s.stop(3)

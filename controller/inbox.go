@@ -42,7 +42,7 @@ type handler struct{ c *Controller }
 // Attached waits until the switch is assigned to a group. A switch that this controller cannot serve is disconnected;
 // an agent learns why.
 func (h handler) Attached(s *southbound.Session) {
-	if err := h.c.assign(s.Switch()); err != nil {
+	if err := h.c.assign(s.Switch(), s.State().Claimed); err != nil {
 		h.c.dismiss(s, err)
 		return
 	}

@@ -59,7 +59,7 @@ func (c *Core) remote(id openflow.DatapathID) *proxy.Remote {
 // stand makes a new session of the leader a spare beside a proxy.
 func (c *Core) stand(id openflow.DatapathID, s *attached) {
 	c.spares[id] = &spare{attached: s}
-	s.Standby(experimenter.Generation(c.version(id), c.role.Term, c.claims[id].number))
+	s.Standby(experimenter.Generation(c.version(s), c.role.Term, c.claims[id].number))
 	c.paths = time.Time{}
 }
 

@@ -292,7 +292,7 @@ func (c *Core) leadersGeneration(s *attached) uint64 {
 	if c.role.Leader == 0 {
 		return 0
 	}
-	return experimenter.Generation(max(s.version, c.version(s.Switch())), c.role.Term, 0)
+	return experimenter.Generation(max(s.version, c.version(s)), c.role.Term, 0)
 }
 
 // standBy makes all sessions standbys.

@@ -72,15 +72,17 @@ func (c *Core) generation(s *attached) uint64 {
 	}
 	last.member = member
 	c.claims[s.Switch()] = last
-	return experimenter.Generation(c.version(s.Switch()), c.claimed, last.number)
+	return experimenter.Generation(c.version(s), c.claimed, last.number)
 }
 
-// version returns that of the newest assignment of a switch that is known here.
-func (c *Core) version(id openflow.DatapathID) uint64 {
-	if at, known := c.ledger.Assignment(theSwitch(id)); known {
+// version returns that of the newest assignment of a session's switch that is known here. In a cluster with one group,
+// which assigns nothing, it is that of the last claim that the switch accepted: it may have been in a cluster with
+// several groups before, which has lost its logs.
+func (c *Core) version(s Session) uint64 {
+	if at, known := c.ledger.Assignment(theSwitch(s.Switch())); known {
 		return at.Version
 	}
-	return directory.FirstVersion
+	return max(uint64(s.State().Claimed), directory.FirstVersion)
 }
 
 // theSwitch is a switch as an actor.

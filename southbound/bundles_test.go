@@ -144,6 +144,18 @@ func stockCore(t *testing.T) *Core {
 	return c
 }
 
+// A switch without an agent says in its handshake with which version it was claimed last.
+func TestClaimedBefore(t *testing.T) {
+	for generation, want := range map[uint64]uint16{^uint64(0): 0, 0: 0, experimenter.Generation(9, 5, 3): 9} {
+		c := &Core{}
+		role := of13.RoleReply{Role: of13.RoleEqual, GenerationID: generation}
+		mustFeed(t, c, hello13, features13(7), opened(opening), role.Append(nil, opening+2), ports13())
+		if st := c.State(); st.Peer != Bundles || st.Claimed != want {
+			t.Errorf("generation %x: %+v", generation, st)
+		}
+	}
+}
+
 // Answers to applications are sent to the leader only, so a standby does not wait for them.
 func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	p, _ := steady(t, 2)

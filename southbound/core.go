@@ -19,6 +19,7 @@ type Core struct {
 	peer    peer // nil until the handshake is complete
 	ability ability
 	attach  *experimenter.Attach // of an agent, during the handshake
+	claimed uint16               // see State.Claimed
 	refused bool                 // nothing is read from it any more
 }
 
@@ -97,7 +98,8 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 	if c.features, err = c.featuresToV13(nil, c.hs.Features); err != nil {
 		return rest, Action{}, err
 	}
-	c.id, c.peer = c.hs.Datapath, c.kind()
+	c.id, c.claimed = c.hs.Datapath, c.ability.claimed
+	c.peer = c.kind()
 	if len(c.hs.Early) > 0 {
 		rest = append(c.hs.Early, rest...)
 		c.hs.Early = nil
@@ -109,7 +111,7 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 func (c *Core) kind() peer {
 	switch {
 	case c.attach != nil:
-		c.epoch = c.attach.Epoch
+		c.epoch, c.claimed = c.attach.Epoch, c.attach.Version
 		return &agent{channel: &c.channel}
 	case c.hs.Version == openflow.Version10:
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
@@ -138,7 +140,12 @@ type ability struct {
 	last   uint32 // xid of the last request
 	opened bool
 	roles  bool
+
+	claimed uint16 // see State.Claimed
 }
+
+// noGeneration is the generation_id of a switch that no controller has claimed yet.
+const noGeneration = ^uint64(0)
 
 // takes sends the requests once the features have arrived, and reports whether msg answers one of them.
 func (a *ability) takes(c *channel, msg []byte) bool {
@@ -167,6 +174,9 @@ func (a *ability) takes(c *channel, msg []byte) bool {
 	case a.role:
 		var reply of13.RoleReply
 		a.roles = reply.Decode(v13) == nil
+		if reply.GenerationID != noGeneration {
+			a.claimed = experimenter.Version(reply.GenerationID)
+		}
 	}
 	return true
 }
@@ -189,7 +199,7 @@ func (c *Core) Untranslated() uint64 { return c.untranslated }
 
 // State returns the state of the peer, except its address.
 func (c *Core) State() State {
-	s := State{Version: c.hs.Version, Epoch: c.epoch, InSync: true}
+	s := State{Version: c.hs.Version, Epoch: c.epoch, InSync: true, Claimed: c.claimed}
 	if c.peer != nil {
 		c.peer.report(&s)
 	}

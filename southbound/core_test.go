@@ -118,9 +118,10 @@ func (c *Core) types(t *testing.T) string {
 func agentCore(t *testing.T) *Core {
 	t.Helper()
 	c := &Core{}
-	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3}.Append(nil, 4),
+	got := mustFeed(t, c, hello13, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 3, Version: 8}.Append(nil, 4),
 		features13(7))
-	if len(got) != 1 || got[0].Kind != Attached || c.State().Peer != Agent || c.id != 7 || c.epoch != 100 {
+	if len(got) != 1 || got[0].Kind != Attached || c.State().Peer != Agent || c.id != 7 || c.epoch != 100 ||
+		c.State().Claimed != 8 {
 		t.Fatalf("after the handshake: %+v, mode %s, id %s, epoch %d", got, c.State().Peer, c.id, c.epoch)
 	}
 	if out := c.types(t); out != "4:HELLO 4:FEATURES_REQUEST" {

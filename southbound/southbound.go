@@ -63,6 +63,9 @@ type State struct {
 	Fenced bool
 	// Silent: the session has ended because an agent that it claims was silent for three intervals of heartbeats.
 	Silent bool
+	// Claimed is the version of the assignment in the last claim that the peer had accepted when it connected; 0: none
+	// is known.
+	Claimed uint16
 	// Guarantee is "exactly-once", "at-most-once" or "none", and Why is the reason. It is "" for a switch of kind
 	// Bundles of which this controller is not the master.
 	Guarantee, Why string

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
@@ -29,7 +30,8 @@ const (
 	MaxPins     = 1 << 12
 )
 
-// FirstVersion is the version of the first assignment of an actor, and of all of them in a cluster with one group.
+// FirstVersion is the version of the first assignment of an actor. That of a switch may be higher; see Assign and
+// Adopt.
 const FirstVersion = 1
 
 // The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a
@@ -105,23 +107,23 @@ func (d *Application) assign(tx *ledger.Tx, r Assign) error {
 		if _, known := tx.Get(tx.Table(table), cell, field); known {
 			continue
 		}
-		if err := d.first(tx, a, r.Groups, l); err != nil {
+		if err := d.first(tx, a, r.Groups, l, uint64(r.Claimed)+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// first assigns an actor that has no row to one of the groups.
-func (d *Application) first(tx *ledger.Tx, a ledger.Actor, groups []uint64, l Layout) error {
+// first assigns an actor that has no row to one of the groups. version is that of a switch.
+func (d *Application) first(tx *ledger.Tx, a ledger.Actor, groups []uint64, l Layout, version uint64) error {
 	group, err := groups[0], error(nil)
 	if a.App == "" {
 		group, err = d.switchGroup(tx, a, groups, l)
 	} else {
-		err = d.count(tx, a)
+		version, err = FirstVersion, d.count(tx, a)
 	}
 	if err == nil {
-		put(tx, a, ledger.Assignment{Group: group, Version: FirstVersion})
+		put(tx, a, ledger.Assignment{Group: group, Version: version})
 	}
 	return err
 }
@@ -136,7 +138,7 @@ func (d *Application) adopt(tx *ledger.Tx, r Adopt) error {
 		if _, adopted := tx.Get(tx.Table(table), cell, field); adopted {
 			continue
 		}
-		if err := d.first(tx, a, []uint64{1}, l); err != nil {
+		if err := d.first(tx, a, []uint64{1}, l, adopted(tx.Now())); err != nil {
 			return err
 		}
 	}
@@ -144,6 +146,13 @@ func (d *Application) adopt(tx *ledger.Tx, r Adopt) error {
 		save(tx, 0, l.append(nil))
 	}
 	return nil
+}
+
+// adopted returns the version of a switch that a cluster of one group brings along: the day, counted from 2020. The
+// switch has accepted a lower one, or the same few, as long as it moves less than once a day on average over all
+// clusters in which it has been.
+func adopted(now time.Time) uint64 {
+	return max(FirstVersion, uint64(max(0, now.Sub(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))/(24*time.Hour))))
 }
 
 // switchGroup returns the group of a new switch, which it counts.

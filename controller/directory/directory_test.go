@@ -65,7 +65,7 @@ func (g *group) request(r interface{ Append([]byte) []byte }) {
 }
 
 func (g *group) ask(id openflow.DatapathID, groups ...uint64) {
-	g.request(Assign{[]ledger.Actor{{Shard: ledger.AtSwitch(id)}}, groups})
+	g.request(Assign{Actors: []ledger.Actor{{Shard: ledger.AtSwitch(id)}}, Groups: groups})
 }
 
 // commit commits what was asked, and reports whether the view has changed.
@@ -87,7 +87,7 @@ func TestShards(t *testing.T) {
 	g := newGroup(t, 1)
 	key := ledger.Shard{Key: ledger.Key{S: "k"}}
 	other := ledger.Shard{Key: ledger.Key{A: 3, B: 8}}
-	g.request(Assign{[]ledger.Actor{{App: "a", Shard: key}, {App: "b", Shard: other}}, []uint64{1}})
+	g.request(Assign{[]ledger.Actor{{App: "a", Shard: key}, {App: "b", Shard: other}}, []uint64{1}, 0})
 	g.ask(7, 1)
 	g.commit()
 	for app, want := range map[string][]ledger.Shard{"a": {ledger.AtSwitch(7), key}, "b": {ledger.AtSwitch(7), other},
@@ -201,9 +201,9 @@ func TestRefusedRequests(t *testing.T) {
 	g := newGroup(t, 3)
 	one := []ledger.Actor{{Shard: ledger.AtSwitch(1)}}
 	elsewhere := Moved{one[0], ledger.Assignment{Group: 4, Version: 2}}.Append(nil)
-	for i, request := range [][]byte{nil, {9}, {requestAssign}, {requestMoved, 1, 2}, Assign{one, nil}.Append(nil),
-		Assign{one, []uint64{0}}.Append(nil), Assign{one, []uint64{1, 4}}.Append(nil),
-		append(Assign{one, []uint64{1}}.Append(nil), 0x80), elsewhere, append(elsewhere, 0), Place{}.Append(nil),
+	for i, request := range [][]byte{nil, {9}, {requestAssign}, {requestMoved, 1, 2}, Assign{Actors: one}.Append(nil),
+		Assign{one, []uint64{0}, 0}.Append(nil), Assign{one, []uint64{1, 4}, 0}.Append(nil),
+		append(Assign{one, []uint64{1}, 0}.Append(nil), 0x80), elsewhere, append(elsewhere, 0), Place{}.Append(nil),
 		append(Place{Controllers: []uint64{1}}.Append(nil), 1), {requestReached, 1, 2, 3}} {
 		g.leader.Request(Name, request)
 		if f := g.leader.Failures(); len(f) != 1 {
@@ -246,9 +246,9 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%v: %+v, want group %d, version %d", a, row, group, version)
 		}
 	}
-	request(Assign{[]ledger.Actor{keyed, own, keyed}, []uint64{2, 1}})
+	request(Assign{[]ledger.Actor{keyed, own, keyed}, []uint64{2, 1}, 0})
 	want(keyed, 2, 1)
-	request(Assign{[]ledger.Actor{keyed}, []uint64{3}})
+	request(Assign{[]ledger.Actor{keyed}, []uint64{3}, 0})
 	want(keyed, 2, 1)
 	request(Moved{keyed, ledger.Assignment{Group: 1, Version: 3}})
 	request(Moved{keyed, ledger.Assignment{Group: 3, Version: 2}}) // late
@@ -259,16 +259,22 @@ func TestMoves(t *testing.T) {
 	request(Moved{never, ledger.Assignment{Group: 3, Version: 2}}) // it lived where its name says
 	want(never, 3, 2)
 	sw := ledger.Actor{Shard: ledger.AtSwitch(7)}
-	request(Assign{[]ledger.Actor{sw}, []uint64{1}})
+	request(Assign{[]ledger.Actor{sw}, []uint64{1}, 0})
 	request(Moved{sw, ledger.Assignment{Group: 3, Version: 2}})
 	want(sw, 3, 2)
+	claimed := ledger.Actor{Shard: ledger.AtSwitch(8)}
+	request(Assign{[]ledger.Actor{claimed, {App: "c", Shard: keyed.Shard}}, []uint64{2}, 41})
+	want(claimed, 2, 42) // it has been in another cluster
+	want(ledger.Actor{App: "c", Shard: keyed.Shard}, 2, 1)
+	request(Assign{[]ledger.Actor{claimed}, []uint64{2}, 99})
+	want(claimed, 2, 42)
 	rows, err := g.leader.Rows(Name, 1<<20)
 	g.must(err)
 	for _, r := range rows {
-		if r.Table == countTable && r.Value[0] != 3 {
-			t.Errorf("%d actors are counted, want 3", r.Value[0])
+		if r.Table == countTable && r.Value[0] != 4 {
+			t.Errorf("%d actors are counted, want 4", r.Value[0])
 		}
-		if loads := map[uint64]byte{1: 0, 3: 1}; r.Table == groupTable && r.Value[0] != loads[r.Cell.A] {
+		if loads := map[uint64]byte{1: 0, 2: 1, 3: 1}; r.Table == groupTable && r.Value[0] != loads[r.Cell.A] {
 			t.Errorf("group %d has %d switches", r.Cell.A, r.Value[0])
 		}
 	}
@@ -307,7 +313,7 @@ func TestPins(t *testing.T) {
 }
 
 func FuzzRequest(f *testing.F) {
-	f.Add(Assign{[]ledger.Actor{{App: "a"}}, []uint64{2, 300}}.Append(nil))
+	f.Add(Assign{[]ledger.Actor{{App: "a"}}, []uint64{2, 300}, 7}.Append(nil))
 	f.Add(Moved{ledger.Actor{Shard: ledger.AtSwitch(1)}, ledger.Assignment{Group: 1, Version: 2}}.Append(nil))
 	f.Add(Place{3, []uint64{1, 2, 300}}.Append(nil))
 	f.Add(Reached{3, []uint64{1, 2, 300}}.Append(nil))

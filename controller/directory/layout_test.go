@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -140,11 +141,19 @@ func TestRegrouped(t *testing.T) {
 	if len(g.view.rows) != 4 || g.view.rows[at(7)] != want || g.view.rows[keyed] != want {
 		t.Errorf("rows %v", g.view.rows)
 	}
+	g.must(g.leader.Lead(g.term+1, time.Date(2020, 2, 1, 7, 0, 0, 0, time.UTC).UnixNano()))
+	late := ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{S: "late"}}}
+	g.request(Adopt{[]ledger.Actor{at(6), at(7), late}})
+	g.commit()
+	if g.view.rows[at(6)] != (ledger.Assignment{Group: 1, Version: 31}) || g.view.rows[at(7)] != want ||
+		g.view.rows[late] != want {
+		t.Errorf("adopted 31 days after 2020 has begun: %v", g.view.rows)
+	}
 	g.ask(10, 1)
 	g.request(Adopt{})
 	g.request(Adopt{[]ledger.Actor{at(11)}})
 	g.ask(12, 1)
-	if g.commit(); len(g.view.rows) != 5 || g.view.rows[at(12)].Group != 1 || g.view.Layout().Adopts {
+	if g.commit(); len(g.view.rows) != 7 || g.view.rows[at(12)].Group != 1 || g.view.Layout().Adopts {
 		t.Errorf("rows %v", g.view.rows)
 	}
 }

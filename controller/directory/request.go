@@ -3,13 +3,14 @@ package directory
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 // A request is what a controller asks of the directory. It may be lost, repeated, or made by several controllers.
 //
-//	Assign: 1, number of groups, groups, actors
+//	Assign: 1, number of groups, groups, version claimed, actors
 //	Moved:  2, group, version, actor
 //	Place:  3, replication, controllers
 //	Reached: 4, group, replicas
@@ -27,9 +28,13 @@ const (
 // Assign is the request to assign those of the actors that have no row. Groups are those from which to choose for a
 // switch: the controller that asks has a replica of each, so that it can serve the switch, and the first is its home.
 // Any other actor is assigned to the first.
+//
+// A switch without a row may have been in another cluster, or in this one before all logs were lost. Claimed is the
+// version in the last claim that the switch has accepted, 0 if there is none. The new version is above that.
 type Assign struct {
-	Actors []ledger.Actor
-	Groups []uint64
+	Actors  []ledger.Actor
+	Groups  []uint64
+	Claimed uint16
 }
 
 // Moved is the request to record that an actor has arrived in a group. It changes nothing if there is a row with that
@@ -92,6 +97,7 @@ func (r Assign) Append(b []byte) []byte {
 	for _, g := range r.Groups {
 		b = binary.AppendUvarint(b, g)
 	}
+	b = binary.AppendUvarint(b, uint64(r.Claimed))
 	for _, a := range r.Actors {
 		b = a.Append(b)
 	}
@@ -138,6 +144,11 @@ func parse(b []byte) (any, error) {
 			}
 			r.Groups = append(r.Groups, g)
 		}
+		var claimed uint64
+		if claimed, b, err = uvarint(b); err != nil || claimed > math.MaxUint16 {
+			return nil, errRequest
+		}
+		r.Claimed = uint16(claimed)
 		for len(b) > 0 {
 			var a ledger.Actor
 			if a, b, err = ledger.ParseActor(b); err != nil {

@@ -174,4 +174,4 @@ func batch(first uint64, n int) southbound.Batch {
 	return southbound.Batch{Epoch: 9, First: first, Count: n, Messages: echoes(n)}
 }
 
-func firstVersion(openflow.DatapathID) uint64 { return 1 }
+func firstVersion(Session) uint64 { return 1 }

@@ -33,7 +33,7 @@ type Session interface {
 // leader: so what a session holds is at any time what the log lacks, and the next leader continues from there.
 type Follower struct {
 	link
-	version func(openflow.DatapathID) uint64
+	version func(Session) uint64
 	term    uint64     // of the leader, who is the other end of the link
 	index   uint64     // of the last entry that is applied
 	last    uint64     // number of the newest session
@@ -63,9 +63,9 @@ type proxied struct {
 	noted      bool   // it is in logged
 }
 
-// NewFollower returns the half of a controller without a leader. version returns that of the assignment of a switch to
-// the group, for generations.
-func NewFollower(net Network, version func(openflow.DatapathID) uint64) *Follower {
+// NewFollower returns the half of a controller without a leader. version returns that of the assignment of a session's
+// switch to the group, for generations.
+func NewFollower(net Network, version func(Session) uint64) *Follower {
 	return &Follower{link: link{net: net, alive: Beat}, version: version, of: map[Session]*proxied{},
 		claimed: map[openflow.DatapathID]*proxied{}}
 }
@@ -121,7 +121,7 @@ func (f *Follower) release(p *proxied, term uint64) {
 		return
 	}
 	f.forget(p)
-	p.session.Standby(experimenter.Generation(f.version(p.session.Switch()), term, 0))
+	p.session.Standby(experimenter.Generation(f.version(p.session), term, 0))
 }
 
 // forget ends the claim of a session, which may have ended.

@@ -114,7 +114,7 @@ func appendText(b []byte, s string) []byte {
 func appendState(b []byte, s *southbound.State) []byte {
 	b = append(b, byte(s.Peer), s.Version)
 	b = appendBool(appendBool(b, s.InSync), s.Fenced)
-	b = binary.BigEndian.AppendUint64(b, s.Epoch)
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(b, s.Epoch), s.Claimed)
 	return appendText(appendText(appendText(b, s.Remote), s.Guarantee), s.Why)
 }
 
@@ -156,7 +156,8 @@ func (d *decoder) text() string {
 
 func (d *decoder) state() (s southbound.State) {
 	s.Peer, s.Version, s.InSync, s.Fenced = southbound.Peer(d.byte()), d.byte(), d.bool(), d.bool()
-	s.Epoch, s.Remote, s.Guarantee, s.Why = d.uint64(), d.text(), d.text(), d.text()
+	s.Epoch, s.Claimed = d.uint64(), binary.BigEndian.Uint16(d.take(2))
+	s.Remote, s.Guarantee, s.Why = d.text(), d.text(), d.text()
 	return s
 }
 

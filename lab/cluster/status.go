@@ -50,6 +50,7 @@ type ReplayedStatus struct {
 type SwitchStatus struct {
 	Switch        string `json:"switch"`
 	Group         uint64 `json:"group"`
+	Assignment    uint64 `json:"assignment_version"`
 	State         string `json:"state"`
 	Role          string `json:"role"`
 	Via           string `json:"via"`

@@ -151,7 +151,7 @@ func (s *streamCluster) ledBy(controller int) uint64 {
 }
 
 // move moves an actor to a group, and asks again if the controller that was asked dies.
-func (s *streamCluster) move(ctx context.Context, what []string, group uint64) {
+func (s *testCluster) move(ctx context.Context, what []string, group uint64) {
 	args := append(append([]string{"move"}, what...), strconv.FormatUint(group, 10))
 	for {
 		_, err := s.Command(ctx, args...)

@@ -49,6 +49,7 @@ type Attach struct {
 	FirstHeld   uint64 // the lowest event sequence still in the buffer
 	NextEvent   uint64 // the sequence that the next event will get
 	CommandDone uint64 // the highest command sequence that the switch executed
+	Version     uint16 // of the assignment in the last claim that the agent accepted; 0: none, or an older agent
 }
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
@@ -131,7 +132,7 @@ func (a Attach) Append(dst []byte, version uint8) []byte {
 	n := len(dst)
 	dst = begin(dst, version, TypeAttach)
 	dst = binary.BigEndian.AppendUint32(dst, ProtocolVersion)
-	dst = binary.BigEndian.AppendUint32(dst, 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(a.Version))
 	for _, v := range [...]uint64{a.Epoch, a.FirstHeld, a.NextEvent, a.CommandDone} {
 		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
@@ -244,7 +245,7 @@ func ParseAttach(msg []byte) (Attach, error) {
 				"agent speaks protocol %d, this controller %d: install the same release on both", v, ProtocolVersion)}
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8+8*i:]) }
-	return Attach{u(0), u(1), u(2), u(3)}, nil
+	return Attach{u(0), u(1), u(2), u(3), binary.BigEndian.Uint16(b[6:])}, nil
 }
 
 // ParseBlock reads an EVENTS or COMMANDS header.

@@ -92,7 +92,7 @@ var parsers = map[Type]struct {
 	example []byte
 	parse   func(msg []byte) error
 }{
-	TypeAttach: {Attach{1, 2, 3, 4}.Append(nil, openflow.Version13),
+	TypeAttach: {Attach{1, 2, 3, 4, 5}.Append(nil, openflow.Version13),
 		func(b []byte) error { _, err := ParseAttach(b); return err }},
 	TypeEvents: {Block{0, 2, 3, 4, 5}.Append(nil, openflow.Version13, TypeEvents),
 		func(b []byte) error { _, err := ParseBlock(b, TypeEvents); return err }},

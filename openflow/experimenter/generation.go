@@ -29,7 +29,7 @@ func Generation(version, term, path uint64) uint64 {
 func Term(generation uint64) uint64 { return generation >> pathBits & (1<<termBits - 1) }
 
 // Version returns the version of the assignment in a generation_id.
-func Version(generation uint64) uint64 { return generation >> (termBits + pathBits) }
+func Version(generation uint64) uint16 { return uint16(generation >> (termBits + pathBits)) }
 
 // Later reports whether generation a follows b, as switches compare them: by the sign of the difference. So the order
 // goes on when the versions begin again at 0.
