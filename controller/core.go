@@ -37,18 +37,20 @@ type Core struct {
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
 	local    map[openflow.DatapathID]*attached // those here
 	// sessions without an agent, which are told what is logged
-	hearing  map[openflow.DatapathID]*attached
-	absent   map[openflow.DatapathID]time.Time // since when a switch has no session
-	held     map[openflow.DatapathID]*attached // whose events are held up, see pressure
-	step     step
-	requests []request       // wait for room, oldest first; see Ask
-	moves    []move          // likewise
-	calls    []ledger.Call   // likewise
-	frames   []*ledger.Frame // of other groups; likewise
-	turns    uint64          // number of the turn
-	ticked   time.Time       // time of the last Tick
-	refusals refusals
-	hosting  *replay.Core // nil without replayed applications
+	hearing     map[openflow.DatapathID]*attached
+	absent      map[openflow.DatapathID]time.Time // since when a switch has no session
+	held        map[openflow.DatapathID]*attached // whose events are held up, see pressure
+	step        step
+	requests    []request         // wait for room, oldest first; see Ask
+	moves       []move            // likewise
+	askers      map[journey]asker // of this term: who waits for a move
+	failedMoves uint64            // that have ended without the actor, since the process began
+	calls       []ledger.Call     // likewise
+	frames      []*ledger.Frame   // of other groups; likewise
+	turns       uint64            // number of the turn
+	ticked      time.Time         // time of the last Tick
+	refusals    refusals
+	hosting     *replay.Core // nil without replayed applications
 
 	follower *proxy.Follower
 	leader   *proxy.Leader
@@ -144,7 +146,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		local:  map[openflow.DatapathID]*attached{},
 		spares: map[openflow.DatapathID]*spare{}, claims: map[openflow.DatapathID]path{},
 		left: map[openflow.DatapathID]time.Time{}, silences: map[openflow.DatapathID]silence{},
-		stays: map[openflow.DatapathID]time.Time{},
+		stays: map[openflow.DatapathID]time.Time{}, askers: map[journey]asker{},
 	}
 	c.follower = proxy.NewFollower(outside, c.version)
 	c.leader = proxy.NewLeader(outside, remotes{c})
@@ -222,6 +224,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.frames = nil
 	clear(c.held) // each leader claims all switches again
 	c.requests, c.moves = nil, nil
+	clear(c.askers)
 	c.refuseCalls()
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
@@ -50,23 +51,68 @@ func (c *Core) toMove(payload []byte) {
 	}
 }
 
+// journey is an actor that moves, and to which group.
+type journey struct {
+	actor ledger.Actor
+	to    uint64
+}
+
+// asker is the last one who has asked for a journey and waits for its end.
+type asker struct {
+	controller, id uint64
+	ended          error // why it has ended without the actor; nil if it has not
+}
+
 // executeMoves moves actors while the ledger has room.
 func (c *Core) executeMoves() {
 	for len(c.moves) > 0 && !c.draining && c.room() {
 		m := c.moves[0]
-		if err := c.ledger.Move(m.actor, m.to); err != nil {
-			c.log.Warn("an actor does not move", "actor", m.actor.String(), "to", m.to, "err", err)
-			if m.controller != 0 && errors.Is(err, ledger.ErrImmovable) { // else the directory says where it lives
-				c.outside.Answer(m.controller, outcome{m.id, failed, []byte(err.Error())}.append(nil))
-			}
-		} else {
-			c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
-		}
 		c.moves = c.moves[1:]
+		c.beginMove(m)
 	}
-	if !c.draining {
-		c.ledger.Moves()
+	if c.draining {
+		return
 	}
+	c.ledger.Moves()
+	for _, e := range c.ledger.EndedMoves() {
+		c.moveEnded(journey{e.Actor, e.To}, e.Err)
+	}
+}
+
+func (c *Core) beginMove(m move) {
+	j := journey{m.actor, m.to}
+	by := c.askers[j]
+	if by.ended != nil && by.controller == m.controller && by.id == m.id {
+		c.moveEnded(j, by.ended) // it was asked for again before the answer had arrived
+		return
+	}
+	if m.controller != 0 {
+		if len(c.askers) >= maxMoves { // who is not told waits until its time is over
+			clear(c.askers)
+		}
+		c.askers[j] = asker{controller: m.controller, id: m.id}
+	}
+	switch err := c.ledger.Move(m.actor, m.to); {
+	case err == nil:
+		c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
+	case errors.Is(err, ledger.ErrElsewhere): // the directory says where it lives
+		c.log.Warn("an actor does not move", "actor", m.actor.String(), "to", m.to, "err", err)
+	default:
+		c.moveEnded(j, err)
+	}
+}
+
+// moveEnded tells who waits for a move that it has ended without the actor.
+func (c *Core) moveEnded(j journey, err error) {
+	c.failedMoves++
+	c.log.Warn("an actor does not move", "actor", j.actor.String(), "to", j.to, "err", err)
+	by := c.askers[j]
+	if by.controller == 0 {
+		return
+	}
+	by.ended = err
+	c.askers[j] = by
+	c.outside.Answer(by.controller, outcome{by.id, failed, []byte(err.Error())}.append(nil))
 }
 
 // Move is the request to move an actor of an application, or a switch with all actors at it. It changes nothing if the
@@ -101,6 +147,8 @@ type Moved struct {
 	Actor   string `json:"actor"`
 	Group   uint64 `json:"group"`
 	Version uint64 `json:"version"` // of the assignment: it grows with each move
+	// from the request until the directory said so; 0: it lived there before
+	TookMs float64 `json:"took_ms"`
 }
 
 var (
@@ -143,10 +191,11 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 	if at, known := c.lives(a); known && at.Group == m.Group {
 		c.router.sendPayload(at.Group, MovePayload(a, m.Group, 0, 0)) // a move that has begun is called off
 	}
-	var id uint64
+	began := time.Now()
+	var id, asked uint64 // of the call, and the group to which it was sent
 	var refused <-chan outcome
 	defer func() { c.calls.end(id) }()
-	for {
+	for first := true; ; first = false {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
 		at, known := c.lives(a)
 		switch {
@@ -155,7 +204,11 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 		case m.yields && c.assigned.pinned(a):
 			return Moved{}, errPinned
 		case at.Group == m.Group:
-			return Moved{a.String(), at.Group, at.Version}, nil
+			took := time.Since(began)
+			if first {
+				took = 0
+			}
+			return Moved{a.String(), at.Group, at.Version, float64(took) / float64(time.Millisecond)}, nil
 		}
 		select {
 		case <-news:
@@ -164,15 +217,37 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 				return Moved{}, errors.New(string(o.message))
 			}
 		case <-again.C:
-			c.calls.end(id)
-			id, refused = c.calls.begin(at.Group)
+			if refused == nil || asked != at.Group { // else the same call, so that an answer that is on its way counts
+				c.calls.end(id)
+				id, refused = c.calls.begin(at.Group)
+				asked = at.Group
+			}
 			c.router.sendPayload(at.Group, MovePayload(a, m.Group, c.cfg.Consensus.ID, id))
 			again.Reset(moveEvery)
 		case <-ctx.Done():
-			return Moved{}, fmt.Errorf("%v has not moved in time, and may move later: its group, group %d and the "+
-				"system group need a majority each: %w", a, m.Group, ctx.Err())
+			return Moved{}, fmt.Errorf("%v has not moved in time, and may move later: %s: %w", a,
+				c.holdsUp(at.Group, m.Group), ctx.Err())
 		}
 	}
+}
+
+// holdsUp says why a move between two groups takes long, as far as this controller knows.
+func (c *Controller) holdsUp(from, to uint64) string {
+	live := c.liveGroups()
+	var without []string
+	for _, g := range []uint64{from, to} {
+		if !slices.Contains(live, g) {
+			without = append(without, fmt.Sprintf("group %d", g))
+		}
+	}
+	if leader, _ := c.assigned.watch(); leader == 0 {
+		without = append(without, "the system group")
+	}
+	if len(without) == 0 {
+		return "its groups have leaders, so they have much to do, or their controllers do not reach each other"
+	}
+	return "no leader is known of " + strings.Join(without, " and ") + ": a majority of its controllers must run and " +
+		"reach each other"
 }
 
 func (c *Controller) serveMoves(mux *http.ServeMux) {

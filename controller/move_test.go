@@ -50,3 +50,33 @@ func TestRefusedMoveIsAnswered(t *testing.T) {
 	s.said("answer 5 to 7: 1 move application echoer: the actor cannot move: only switches and shards of " +
 		"applications move, and those of a switch with it")
 }
+
+// Who waits for a move is told that somebody else has called it off, also if the request is repeated before the answer
+// arrives. Only a new request begins the move anew.
+func TestCalledOffMoveIsAnswered(t *testing.T) {
+	s := newStand(t, CoreConfig{Group: 1, Directory: func(ledger.Actor) (ledger.Assignment, bool) {
+		return ledger.Assignment{Group: 1, Version: 1}, true
+	}})
+	s.lead(1)
+	actor := ledger.Actor{App: "echoer"}
+	ask := func(to, controller, id uint64, want ...string) {
+		t.Helper()
+		s.core.Payload(s.now, 0, MovePayload(actor, to, controller, id))
+		s.turn()
+		s.commit()
+		s.said(want...)
+	}
+	const told = "answer 5 to 7: 1 the move was called off: somebody has asked for a move to group 1 since"
+	ask(2, 7, 5)
+	ask(2, 7, 5)
+	ask(1, 0, 0, told)
+	ask(2, 7, 5, told)
+	ask(1, 0, 0)
+	ask(2, 7, 6)
+	if at, _ := s.core.ledger.Assignment(actor); at.Group != 2 { // it has nothing to copy
+		t.Errorf("it lives in group %d", at.Group)
+	}
+	if n := s.core.Status().failedMoves; n != 2 {
+		t.Errorf("%d moves have failed", n)
+	}
+}

@@ -28,6 +28,8 @@ type Placement struct {
 	Load      float64 `json:"load_per_s"`
 
 	Looked     int                  `json:"looked"`                // at so many windows
+	Tried      int                  `json:"tried"`                 // so many moves
+	Failed     int                  `json:"failed"`                // of them
 	Asked      []Asked              `json:"controllers,omitempty"` // in the last window
 	Local      float64              `json:"local_per_s"`           // messages within groups, in the last window
 	Crossing   float64              `json:"crossing_per_s"`        // messages between groups
@@ -135,6 +137,12 @@ func (o *optimizing) add(w Window, asks []Asked, moves []PlacementMove, others [
 	defer o.mu.Unlock()
 	p := &o.placement
 	p.Looked++
+	p.Tried += len(moves)
+	for i := range moves {
+		if moves[i].Error != "" {
+			p.Failed++
+		}
+	}
 	p.Asked, p.Local, p.Crossing = asks, w.Local, w.Crossing
 	p.Moved = append(moves, p.Moved...) // a new slice, since a reader may have the old one
 	p.Moved = slices.Clip(p.Moved[:min(len(p.Moved), keptMoves)])

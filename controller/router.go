@@ -134,8 +134,8 @@ func RelocatedPayload(moved []ledger.Actor, all bool) []byte {
 	return b
 }
 
-// MovePayload is the payload that asks the leader of an actor's group to move it. If the actor cannot move, the leader
-// answers to the call with this id of a controller; without a controller (0) it does not.
+// MovePayload is the payload that asks the leader of an actor's group to move it. If the move ends without the actor,
+// the leader answers to the call with this id of a controller; without a controller (0) it does not.
 func MovePayload(a ledger.Actor, to, controller, id uint64) []byte {
 	b := []byte{movePayload}
 	for _, n := range []uint64{controller, id, to} {

@@ -37,6 +37,7 @@ type Status struct {
 	Groups      []GroupStatus  `json:"groups"` // its replicas; what is not in them is of the first group
 	Switches    []SwitchStatus `json:"switches,omitzero"`
 	backlog     []BacklogStatus
+	failedMoves uint64
 	Replayed    *replay.Status `json:"replayed,omitempty"` // applications of Ryu
 	Counters    Counters       `json:"counters"`
 	Stale       *Stale         `json:"stale,omitempty"` // nil: it knows a leader
@@ -125,6 +126,8 @@ type GroupStatus struct {
 	Stale     *Stale   `json:"stale,omitempty"` // nil: it knows a leader
 	// items that the leader keeps for other groups, because these have not taken them yet
 	Backlog []BacklogStatus `json:"backlog,omitempty"`
+	// moves from here that were refused, given up or called off since this controller began, while it led
+	FailedMoves uint64 `json:"failed_moves,omitzero"`
 }
 
 // BacklogStatus is what a group keeps for another one.
@@ -147,7 +150,8 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 		}
 		of := GroupStatus{Group: g.cfg.Consensus.Group, Role: s.Role, Term: s.Term, Leader: s.Leader,
 			Home: c.nameOf(c.home(g.number())), Switches: len(s.Switches), LastIndex: s.LastIndex, Applied: s.Applied,
-			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog, Stale: s.Stale}
+			Replicas: g.replicas(), Drained: s.Drained, Backlog: s.backlog, Stale: s.Stale,
+			FailedMoves: s.failedMoves}
 		if i == 0 {
 			all = s
 		} else {
@@ -230,7 +234,7 @@ func (c *Core) Status() Status {
 	s := Status{
 		Name: c.cfg.Name, ID: c.cfg.ID, Term: c.role.Term, Leader: c.cfg.Names[c.role.Leader],
 		Applied: c.applied, Snapshot: c.snapshot,
-		Stale: c.stale(),
+		Stale: c.stale(), failedMoves: c.failedMoves,
 		// not null in JSON
 		Apps: []string{}, Switches: []SwitchStatus{}, Suspended: describeSuspended(c.cfg.Group, c.ledger.Suspended()),
 		Counters: Counters{k.Transactions, k.Duplicates, k.Failures, k.Entries, k.Reverted},

@@ -64,7 +64,7 @@ type Core struct {
 	peers       map[uint64]*peer      // the groups to which something is sent
 	senders     map[Actor][]*outgoing // the streams to an actor
 	leaving     []*departure          // see Moves
-	givenUp     map[Actor]givenUp     // until Move says so
+	ended       []EndedMove           // until EndedMoves returns them
 	unassigned  []Actor               // see Unassigned
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last
@@ -199,7 +199,7 @@ func (c *Core) Follow() error {
 	c.batch, c.inflight, c.free = batch{}, nil, nil
 	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
-	c.answers, c.reply, c.arrivals = nil, nil, nil
+	c.answers, c.reply, c.arrivals, c.ended = nil, nil, nil, nil
 	c.followLinks()
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
 // departure is the leader's part of a move from here.
@@ -86,7 +85,7 @@ func (c *Core) departure(a Actor, to uint64) *departure {
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
 func (c *Core) leadMoves() {
-	c.givenUp = map[Actor]givenUp{}
+	c.ended = nil
 	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
 		c.leave(a, c.state.moves.leaving[a])
 	}
@@ -166,25 +165,34 @@ func (d *departure) copyAgain() {
 	clear(d.dirty)
 }
 
-// givenUp is why a move ended before the actor departed.
-type givenUp struct {
-	err error
-	at  int64 // ledger time
+// EndedMove is a move that has ended before the actor departed, and why. Err is ErrImmovable or ErrCalledOff.
+type EndedMove struct {
+	Actor Actor
+	To    uint64
+	Err   error
 }
 
-// What was given up is remembered for so long, of so many actors.
-const (
-	rememberGivenUp = 5 * time.Second
-	maxGivenUp      = 4096
-)
+// maxEnded bounds the moves that have ended and were not asked for. Further ones are only logged.
+const maxEnded = 4096
+
+// endMove ends a move before the actor departs.
+func (c *Core) endMove(a Actor, to uint64, err error) {
+	c.callOff(a, to)
+	if len(c.ended) < maxEnded {
+		c.ended = append(c.ended, EndedMove{a, to, err})
+	}
+}
+
+// EndedMoves returns the moves that have ended since the last call before their actors departed, at a leader.
+func (c *Core) EndedMoves() []EndedMove {
+	list := c.ended
+	c.ended = nil
+	return list
+}
 
 // giveUp ends a move before the actor departs, because it cannot.
 func (c *Core) giveUp(d *departure, err error) {
-	c.callOff(d.actor, d.to)
-	if len(c.givenUp) >= maxGivenUp {
-		clear(c.givenUp)
-	}
-	c.givenUp[d.actor] = givenUp{err, c.clock}
+	c.endMove(d.actor, d.to, err)
 	c.logFailure(Failure{App: d.actor.App, Err: fmt.Errorf("move %v to group %d: %w", d.actor, d.to, err)})
 }
 

@@ -51,11 +51,13 @@ var (
 	ErrElsewhere = errors.New("the actor does not live in this group")
 	// ErrImmovable is returned for an actor that cannot move.
 	ErrImmovable = errors.New("the actor cannot move")
+	// ErrCalledOff is why a move has ended that somebody called off.
+	ErrCalledOff = errors.New("the move was called off")
 )
 
-// Move begins to move an actor to another group. If that is this group, it calls off a move that has begun. The caller
-// has checked Room, and calls Moves to go on. After an error nothing has changed. If a move that has begun is given up,
-// because too much of the actor changes or a value is too large, that is the error of the next Move of that actor.
+// Move begins to move an actor to another group. If that is this group, it calls off a move that has begun. The
+// caller has checked Room, and calls Moves to go on. After an error nothing has changed. A move that has begun may be
+// given up, because too much of the actor changes or a value is too large, or be called off: see EndedMoves.
 func (c *Core) Move(a Actor, to uint64) error {
 	at, known := c.where(a)
 	switch {
@@ -72,14 +74,8 @@ func (c *Core) Move(a Actor, to uint64) error {
 			return fmt.Errorf("move %v: %w", a, err)
 		}
 	}
-	if was, is := c.givenUp[a]; is {
-		delete(c.givenUp, a)
-		if to != c.group && c.clock-was.at < int64(rememberGivenUp) {
-			return fmt.Errorf("move %v: %w", a, was.err)
-		}
-	}
 	if was, leaving := c.state.moves.leaving[a]; leaving && was != to {
-		c.callOff(a, was)
+		c.endMove(a, was, fmt.Errorf("%w: somebody has asked for a move to group %d since", ErrCalledOff, to))
 	}
 	if _, leaving := c.state.moves.leaving[a]; !leaving && to != c.group {
 		c.logLeave(a, to)

@@ -419,17 +419,37 @@ func TestTooLargeToMove(t *testing.T) {
 		t.Errorf("failures %v, directory %v", failures, s.rows)
 	}
 	s.app[1].do = nil
-	if err := s.groups[1].leader.Move(ofApp, 2); !errors.Is(err, ErrImmovable) {
-		t.Errorf("who asks again is told: %v", err)
+	ended := func() EndedMove {
+		t.Helper()
+		list := s.groups[1].leader.EndedMoves()
+		if len(list) != 1 || list[0].Actor != ofApp {
+			t.Fatalf("moves that have ended: %v", list)
+		}
+		return list[0]
+	}
+	if e := ended(); e.To != 2 || !errors.Is(e.Err, ErrImmovable) {
+		t.Errorf("it has ended: %v", e)
 	}
 	s.move(ofApp, 1, 2)
 	s.run()
-	if failures := s.groups[1].leader.Failures(); len(failures) != 1 {
-		t.Errorf("the second time: failures %v", failures)
+	if e := ended(); !errors.Is(e.Err, ErrImmovable) {
+		t.Errorf("the second time it has ended: %v", e)
 	}
-	s.groups[1].leader.clock += int64(rememberGivenUp)
-	if err := s.groups[1].leader.Move(ofApp, 2); err != nil {
-		t.Errorf("after some time: %v", err)
+}
+
+// Who asks for another move of an actor calls off the first one, and that is known.
+func TestCalledOff(t *testing.T) {
+	s := newPairs(t)
+	s.groups[1].up(1)
+	s.run()
+	c := s.groups[1].leader
+	for _, to := range []uint64{2, 3, 3, 1, 1} {
+		s.groups[1].must(c.Move(ofApp, to))
+	}
+	list := c.EndedMoves()
+	if len(list) != 2 || list[0].To != 2 || list[1].To != 3 || !errors.Is(list[0].Err, ErrCalledOff) ||
+		!errors.Is(list[1].Err, ErrCalledOff) || len(c.EndedMoves()) > 0 {
+		t.Errorf("moves that have ended: %v", list)
 	}
 }
 

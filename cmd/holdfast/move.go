@@ -22,6 +22,9 @@ what is on its way to it and from it. Without a key it is the actor that has all
 belong to no switch and to no key. With --switch, move a switch, with all that applications have there.
 The leader of the other group becomes its master.
 
+The command waits until the directory says that the move is complete. If the actor cannot move, or somebody
+calls the move off by asking for another one, the command says why.
+
 Nothing is lost, repeated or reordered, whichever controller dies meanwhile. A switch behind an agent, or one
 with bundles, stays in its epoch. Other switches begin a new one, as they do with every new master.`,
 		Example: `  holdfast move topology 2
@@ -63,8 +66,12 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s lives in group %d (version %d)\n", moved.Actor, moved.Group,
-				moved.Version)
+			how := fmt.Sprintf("moved in %.1f ms", moved.TookMs)
+			if moved.TookMs == 0 {
+				how = "where it has lived before"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s lives in group %d (version %d), %s\n", moved.Actor, moved.Group,
+				moved.Version, how)
 			return err
 		},
 	}

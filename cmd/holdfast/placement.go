@@ -54,6 +54,9 @@ func printOptimizer(out io.Writer, p controller.Placement) error {
 		fmt.Fprintf(out, "In the last window %.1f of %.1f messages/s went between groups (%.1f %%).\n", p.Crossing, all,
 			100*p.Crossing/all)
 	}
+	if p.Failed > 0 {
+		fmt.Fprintf(out, "%d of %d moves have failed.\n", p.Failed, p.Tried)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(p.Moved) > 0 {
 		fmt.Fprintln(w, "\nMOVED\tACTOR\tFROM\tTO\tSAVES/S\tOF/S\tRESULT")

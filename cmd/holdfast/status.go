@@ -195,6 +195,12 @@ func printGroups(out io.Writer, groups []controller.GroupView) error {
 			strings.Join(g.Replicas, ", "), g.Term, g.LastIndex, g.Applied, g.Switches, waiting,
 			dash(strings.Join(g.DrainedAt, ", ")))
 	}
+	for _, g := range groups {
+		if g.FailedMoves > 0 {
+			fmt.Fprintf(w, "%d moves from group %d have failed: the log of %s says why (an actor does not move)\n",
+				g.FailedMoves, g.Group, g.By)
+		}
+	}
 	return w.Flush()
 }
 

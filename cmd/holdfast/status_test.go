@@ -55,7 +55,7 @@ func TestPrintStatus(t *testing.T) {
 		Groups: []controller.GroupView{
 			{GroupStatus: controller.GroupStatus{Leader: "c1", Term: 4, LastIndex: 5, Applied: 5}, By: "c1"},
 			{GroupStatus: controller.GroupStatus{Group: 1, Term: 9, Leader: "c2", Home: "c2", Switches: 1, LastIndex: 77,
-				Applied: 76, Replicas: []string{"c1", "c2"}}, By: "c2", DrainedAt: []string{"c1"}},
+				Applied: 76, FailedMoves: 4, Replicas: []string{"c1", "c2"}}, By: "c2", DrainedAt: []string{"c1"}},
 			{GroupStatus: controller.GroupStatus{Group: 2, Term: 8, Leader: "c3", Home: "c3"}, By: "c1",
 				Outdated: "c3, which leads it, did not answer"}},
 		Switches: []controller.SwitchInView{{SwitchStatus: controller.SwitchStatus{Switch: "0000000000000005", Group: 1, Assignment: 3,
@@ -94,7 +94,8 @@ func TestPrintStatus(t *testing.T) {
 			[]string{"CONTROLLER", "c1", "up", "0", "-", "6", "c2", "up", "1", "1", "0", "c3", "no answer", "-", "2",
 				"-",
 				"c1 got no status from c3: connection refused", "GROUP", "HOME", "0", "c1", "-", "4", "1", "c2", "c2",
-				"c1, c2", "9", "77", "76", "1", "c1", "2", "c3", "c3", "8", "SWITCH", "GROUP", "VERSION", "0000000000000005", "1", "3", "up",
+				"c1, c2", "9", "77", "76", "1", "c1", "2", "c3", "c3", "8",
+				"4 moves from group 1 have failed: the log of c2 says why", "SWITCH", "GROUP", "VERSION", "0000000000000005", "1", "3", "up",
 				"c2", "1",
 				"agent",
 				"group 2 and its switches are shown as c1 knows them, which may be outdated: c3, which leads it, " +
