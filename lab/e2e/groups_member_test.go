@@ -1,13 +1,16 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/exchange"
 )
 
 // exchanges sends packets between all hosts until stop is called; after that all have arrived.
@@ -54,12 +57,40 @@ func (s *streamCluster) placed(replicas int, on ...string) {
 	})
 }
 
-// TestMembersOfGroups: while packets pass several groups, a controller joins and gets a group and replicas of others,
-// another one takes the place of one that has lost its disk, the number of replicas changes, and one leaves.
+// moves moves the actor and the switches to one group after the other until stop is called, and returns how often they
+// have moved. A move may take longer while a group has no leader.
+func (s *streamCluster) moves() (stop func() int) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	var moving sync.WaitGroup
+	moved := 0
+	moving.Go(func() {
+		what := [][]string{{exchange.Name}}
+		for _, sw := range s.switches {
+			what = append(what, []string{"--switch", sw.name().String()})
+		}
+		for n := 0; ctx.Err() == nil; n++ {
+			group := strconv.Itoa(1 + (n+n/len(what))%3)
+			if _, err := s.Command(ctx, append(append([]string{"move"}, what[n%len(what)]...), group)...); err == nil {
+				moved++
+			}
+		}
+	})
+	s.t.Cleanup(func() { cancel(); moving.Wait() })
+	return func() int {
+		cancel()
+		moving.Wait()
+		return moved
+	}
+}
+
+// TestMembersOfGroups: while packets pass several groups, and their actor and the switches move, a controller joins and
+// gets a group and replicas of others, another one takes the place of one that has lost its disk, the number of replicas
+// changes, and one leaves.
 func TestMembersOfGroups(t *testing.T) {
 	t.Parallel()
 	s := withAgents.startStreams(t, cluster.Config{Controllers: 5, Later: 2})
 	stop := s.exchanges()
+	moved := s.moves()
 	three, four, five := s.Controllers()[2], s.Controllers()[3], s.Controllers()[4]
 	s.check(four.Join())
 	s.member("add", "c4")
@@ -76,6 +107,13 @@ func TestMembersOfGroups(t *testing.T) {
 	s.member("remove", "c4")
 	s.ends(four, "removed from the group")
 	s.placed(3, "c1", "c2", "c5")
+	n := moved()
 	stop()
-	t.Logf("%+v", s.exactStreams())
+	s.residence("application " + exchange.Name)
+	for _, sw := range s.switches {
+		s.residence("switch " + sw.name().String())
+	}
+	if t.Logf("%d moves, %+v", n, s.exactStreams()); n < 10 {
+		t.Errorf("%d moves", n)
+	}
 }
