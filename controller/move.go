@@ -86,13 +86,17 @@ func (c *Core) beginMove(m move) {
 		c.moveEnded(j, by.ended) // it was asked for again before the answer had arrived
 		return
 	}
-	if m.controller != 0 {
+	if m.controller != 0 && m.to != c.cfg.Group {
 		if len(c.askers) >= maxMoves { // who is not told waits until its time is over
 			clear(c.askers)
 		}
 		c.askers[j] = asker{controller: m.controller, id: m.id}
 	}
 	switch err := c.ledger.Move(m.actor, m.to); {
+	case err == nil && m.to == c.cfg.Group:
+		if m.controller != 0 {
+			c.outside.Answer(m.controller, outcome{id: m.id}.append(nil))
+		}
 	case err == nil:
 		c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
 	case errors.Is(err, ledger.ErrElsewhere): // the directory says where it lives
@@ -189,7 +193,7 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	if at, known := c.lives(a); known && at.Group == m.Group {
-		c.router.sendPayload(at.Group, MovePayload(a, m.Group, 0, 0)) // a move that has begun is called off
+		c.callOff(ctx, a, m.Group)
 	}
 	began := time.Now()
 	var id, asked uint64 // of the call, and the group to which it was sent
@@ -228,6 +232,21 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 			return Moved{}, fmt.Errorf("%v has not moved in time, and may move later: %s: %w", a,
 				c.holdsUp(at.Group, m.Group), ctx.Err())
 		}
+	}
+}
+
+// callOff calls off a move that has begun of an actor that lives in a group. It waits for the answer for a while, so
+// that the next request of the same client comes after it.
+func (c *Controller) callOff(ctx context.Context, a ledger.Actor, group uint64) {
+	id, done := c.calls.begin(group)
+	defer c.calls.end(id)
+	c.router.sendPayload(group, MovePayload(a, group, c.cfg.Consensus.ID, id))
+	late := time.NewTimer(moveEvery)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	case <-ctx.Done():
 	}
 }
 

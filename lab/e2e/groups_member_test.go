@@ -83,9 +83,9 @@ func (s *streamCluster) moves() (stop func() int) {
 	}
 }
 
-// TestMembersOfGroups: while packets pass several groups, and their actor and the switches move, a controller joins and
-// gets a group and replicas of others, another one takes the place of one that has lost its disk, the number of replicas
-// changes, and one leaves.
+// TestMembersOfGroups: while packets pass several groups, and their actor and the switches move, a controller joins
+// and gets a group and replicas of others, another one takes the place of one that has lost its disk, the number of
+// replicas changes, and one leaves.
 func TestMembersOfGroups(t *testing.T) {
 	t.Parallel()
 	s := withAgents.startStreams(t, cluster.Config{Controllers: 5, Later: 2})
