@@ -97,6 +97,11 @@ func (c *Core) where(a Actor) (Assignment, bool) {
 		return Assignment{}, false // a log that has streams is of a cluster with several groups
 	}
 	at, known := c.directory(a)
+	if len(c.heard) > 0 {
+		if heard, is := c.heard[a.mover()]; is && (!known || heard.Version > at.Version) {
+			at, known = heard, true
+		}
+	}
 	if own, moved := c.state.moves.at[a.mover()]; moved && (!known || own.Version >= at.Version) {
 		return own, true
 	}

@@ -150,7 +150,7 @@ type Limits struct {
 	// are exceeded, events and timers that would send more to that group are held. At twice the bounds, an application
 	// that sends more fails.
 	OutboxItems, OutboxBytes int
-	// PieceBytes is the size at which a piece of an actor that moves ends: 8 KiB by default. Other inputs of both
+	// PieceBytes is the size at which a piece of an actor that moves ends: 4 KiB by default. Other inputs of both
 	// groups wait behind a piece.
 	PieceBytes int
 }
@@ -169,7 +169,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.QueueBytes, 64<<20)
 	set(&l.OutboxItems, 1<<16)
 	set(&l.OutboxBytes, 64<<20)
-	set(&l.PieceBytes, 8<<10)
+	set(&l.PieceBytes, 4<<10)
 	return l
 }
 

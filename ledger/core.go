@@ -63,6 +63,7 @@ type Core struct {
 
 	peers       map[uint64]*peer      // the groups to which something is sent
 	senders     map[Actor][]*outgoing // the streams to an actor
+	heard       map[Actor]Assignment  // see hears; by mover
 	leaving     []*departure          // see Moves
 	ended       []EndedMove           // until EndedMoves returns them
 	unassigned  []Actor               // see Unassigned

@@ -12,9 +12,9 @@ type departure struct {
 	actor  Actor
 	to     uint64
 	tables []*table            // that are still to be copied
-	cells  ordered[Key]        // of the present table, likewise
+	cells  orderedKeys         // of the present table, likewise
 	cell   tableCell           // the present one
-	fields ordered[Key]        // of it, likewise
+	fields orderedKeys         // of it, likewise
 	again  ordered[tableField] // before these: what has changed
 	dirty  map[tableField]bool // what has changed since it was copied
 	rounds int                 // how often dirty was copied
@@ -33,14 +33,14 @@ func (d *departure) next(c *Core) (f tableField, ok bool) {
 		}
 		if cell, more := d.cells.next(); more {
 			d.cell.cell = cell
-			d.fields = inOrder(d.cell.table.anyFields(cell), Key.Compare)
+			d.fields = keysInOrder(d.cell.table.eachField(cell))
 			continue
 		}
 		if len(d.tables) == 0 {
 			return f, false
 		}
 		d.cell.table, d.tables = d.tables[0], d.tables[1:]
-		d.cells = inOrder(c.cellsIn(d.cell.table, d.actor), Key.Compare)
+		d.cells = keysInOrder(c.cellsIn(d.cell.table, d.actor))
 	}
 }
 
@@ -111,11 +111,13 @@ func (c *Core) changed(changes []undo) {
 	}
 }
 
-// Moves goes on with the moves of actors from here, while there is Room.
+// Moves goes on with the moves of actors from here, while there is Room. It sends one piece of each: other inputs wait
+// behind it. It is called again when that is committed.
 func (c *Core) Moves() {
 	for i := 0; i < len(c.leaving) && c.Room(); {
 		switch d := c.leaving[i]; {
 		case c.copies(d):
+			i++
 		case i == len(c.leaving) || c.leaving[i] != d: // it was given up
 		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:
 			c.depart(d) // and d is no longer in the list
@@ -241,7 +243,7 @@ func (c *Core) drop(x part) {
 	b := &c.batch
 	undone := func(u undo) { b.undo = append(b.undo, u) }
 	n := b.table(x.table)
-	if x.whole && len(x.cells) > 1 {
+	if x.whole {
 		b.buf = binary.AppendUvarint(append(b.buf, byte(OpClear)), n)
 		x.table.clear(undone)
 		return
@@ -284,9 +286,7 @@ func (c *Core) rest(d *departure, next Assignment, parts []part) ([][]byte, erro
 	w.cut()
 	size, largest := 0, 0
 	for _, x := range parts {
-		if x.whole { // one operation for all of it
-			x.cells = x.cells[:1]
-		}
+		size += dropBytes // if it is whole, one operation for all of it
 		for _, cell := range x.cells {
 			size += dropBytes + len(cell.S)
 		}

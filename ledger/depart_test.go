@@ -39,7 +39,7 @@ func TestWholeTableMoves(t *testing.T) {
 	if _, err := Walk(entry, func(r *Record) error { ops[r.Op]++; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if ops[OpClear] != 1 || ops[OpDrop] != 1 {
+	if ops[OpClear] != 2 || ops[OpDrop] != 0 {
 		t.Errorf("%d tables are cleared, and %d cells dropped", ops[OpClear], ops[OpDrop])
 	}
 	p.must(p.leader.Follow())

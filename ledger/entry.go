@@ -210,7 +210,9 @@ func (d *decoder) header() Header {
 }
 
 func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
-	*r = Record{Op: Op(d.byte())}
+	if op := Op(d.byte()); op != OpPut || r.Op != OpPut {
+		*r = Record{Op: op}
+	} // else all that is set is set again: to clear the rest takes longer than to decode it
 	switch r.Op {
 	case OpTable:
 		r.Table = TableName{d.string(), d.string()}

@@ -17,9 +17,10 @@ type sent struct {
 
 // got is a stream of which the batch receives items, with the number of the last one at the cut.
 type got struct {
-	in     *incoming
-	last   uint64
-	resend bool // what follows is to be sent again, since the actor has arrived here
+	in   *incoming
+	last uint64
+	// The version of the assignment with which the receiver has arrived here; 0 if it has not with this batch.
+	arrived uint64
 }
 
 // taken says that a receiver has the items of a stream up to a number.
@@ -38,7 +39,8 @@ func (c *Core) commitLinks(b *batch) error {
 		}
 	}
 	for _, g := range b.receives {
-		g.in.receiving.committed, g.in.receiving.lost = g.last, g.in.receiving.lost || g.resend
+		r := &g.in.receiving
+		r.committed, r.arrived = g.last, max(r.arrived, g.arrived)
 		g.in.dueNow()
 	}
 	c.unpublished = append(c.unpublished, b.arrived...)
@@ -73,9 +75,23 @@ func (c *Core) Acknowledged(k Link, seq uint64, resend bool) error {
 		}
 	}
 	if resend {
-		p.resend(o)
+		c.relocate(o)
+		o.sending.peer.resend(o)
 	}
 	return nil
+}
+
+// hears notes that an actor has arrived in a group, before the directory says so: that takes the system group a commit.
+// There is at most one note for each actor that something is sent to.
+func (c *Core) hears(a Actor, at Assignment) {
+	if known, is := c.where(a); is && known.Version >= at.Version || c.senders[a] == nil {
+		return
+	}
+	if c.heard == nil {
+		c.heard = map[Actor]Assignment{}
+	}
+	c.heard[a.mover()] = at
+	c.relocateAllTo(a.mover())
 }
 
 // arrived notes that the receiver has the items up to seq.
@@ -169,6 +185,7 @@ func (c *Core) followLinks() {
 	}
 	c.senders, c.leaving, c.unassigned, c.unpublished, c.published = nil, nil, nil, nil, 0
 	c.peers, c.crossings, c.taken, c.late, c.patient, c.held = nil, crossings{}, nil, nil, false, false
+	c.heard = nil
 }
 
 // A frame is what one message between the leaders of two groups contains: the group of the sender, runs of items, and
@@ -176,10 +193,13 @@ func (c *Core) followLinks() {
 //
 //	items:           1, link, number of the first, count, items
 //	acknowledgement: 2 (3: and send again what follows), link, number
+//	arrival:         4, link, number, version: an acknowledgement; the receiver has arrived in this group, with an
+//	                 assignment of that version, so send what follows there
 const (
 	frameItems = iota + 1
 	frameTaken
 	frameLost
+	frameArrived
 )
 
 // What a frame has at least before it ends, and what is sent to a group and not acknowledged at a time. A larger window
@@ -214,12 +234,18 @@ func (p *peer) frame(from uint64) []byte {
 	for len(p.due) > 0 && len(b) < frameBytes {
 		i := p.due[0]
 		p.due = p.due[1:]
-		op := Op(frameTaken)
-		if i.receiving.lost {
+		op, version := Op(frameTaken), i.receiving.arrived
+		switch {
+		case version > 0:
+			op = frameArrived
+		case i.receiving.lost:
 			op = frameLost
 		}
-		i.receiving.due, i.receiving.lost = false, false
 		b = binary.AppendUvarint(appendLink(b, op, i.Link), i.receiving.committed)
+		if op == frameArrived {
+			b = binary.AppendUvarint(b, version)
+		}
+		i.receiving.due, i.receiving.lost, i.receiving.arrived = false, false, 0
 	}
 	for len(p.ready) > 0 && len(b) < frameBytes && p.sentItems < windowItems && p.sentBytes < windowBytes {
 		o := p.ready[0]
@@ -311,11 +337,18 @@ func (c *Core) section(f *Frame) error {
 	case frameItems:
 		f.count = d.uvarint()
 		return d.err
-	case frameTaken, frameLost:
-		if d.err == nil {
-			return c.Acknowledged(f.link, f.seq, kind == frameLost)
+	case frameTaken, frameLost, frameArrived:
+		version := uint64(0)
+		if kind == frameArrived {
+			version = d.uvarint()
 		}
-		return d.err
+		if d.err != nil {
+			return d.err
+		}
+		if kind == frameArrived && c.leading {
+			c.hears(f.link.To, Assignment{f.from, version})
+		}
+		return c.Acknowledged(f.link, f.seq, kind != frameTaken)
 	}
 	return fmt.Errorf("unknown section %d: %w", kind, errVersion)
 }

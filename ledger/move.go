@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 )
@@ -125,35 +126,45 @@ func (c *Core) tablesOf(a Actor) (list []*table) {
 	return list
 }
 
-// cellsIn returns the cells of a table that belong to an actor, in any order.
-func (c *Core) cellsIn(t *table, a Actor) (list []Key) {
-	by := c.sharder(t.name.App)
-	if a.Key != (Key{}) { // of a shard with a key, only this cell
-		if shardBy(by, t.name, a.Key) == a.Shard && t.has(a.Key) {
-			list = append(list, a.Key)
+// cellsIn yields the cells of a table that belong to an actor, in any order. The body of the loop must not change the
+// table.
+func (c *Core) cellsIn(t *table, a Actor) iter.Seq[Key] {
+	return func(yield func(Key) bool) {
+		by := c.sharder(t.name.App)
+		if a.Key != (Key{}) { // of a shard with a key, only this cell
+			if shardBy(by, t.name, a.Key) == a.Shard && t.has(a.Key) {
+				yield(a.Key)
+			}
+			return
 		}
-		return list
-	}
-	for cell := range t.keys() {
-		if shardBy(by, t.name, cell) == a.Shard {
-			list = append(list, cell)
+		for cell := range t.keys() {
+			if shardBy(by, t.name, cell) == a.Shard && !yield(cell) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // part is what an actor has of a table.
 type part struct {
 	table *table
-	cells []Key // in any order
-	whole bool  // nobody else has any
+	whole bool  // nobody else has any cell
+	cells []Key // otherwise, in any order
 }
 
 // partsOf returns what an actor has of each table, by name.
 func (c *Core) partsOf(a Actor) (list []part) {
 	for _, t := range c.tablesOf(a) {
-		if cells := c.cellsIn(t, a); len(cells) > 0 {
-			list = append(list, part{t, cells, len(cells) == t.len()})
+		n := 0
+		for range c.cellsIn(t, a) {
+			n++
+		}
+		switch n {
+		case 0:
+		case t.len():
+			list = append(list, part{table: t, whole: true})
+		default:
+			list = append(list, part{table: t, cells: slices.Collect(c.cellsIn(t, a))})
 		}
 	}
 	return list

@@ -1,5 +1,10 @@
 package ledger
 
+import (
+	"cmp"
+	"iter"
+)
+
 // ordered yields elements in order. It is a heap, so that the work of sorting is spread over the calls of next: to sort
 // the keys of a large cell at once would hold up all inputs of the group.
 type ordered[T any] struct {
@@ -46,4 +51,33 @@ func (o *ordered[T]) down(i int) {
 		o.list[i], o.list[child] = o.list[child], o.list[i]
 		i = child
 	}
+}
+
+// orderedKeys is keys in order: first those that are one number. These are compared as numbers, several times as fast
+// as whole keys.
+type orderedKeys struct {
+	numbers ordered[uint64]
+	others  ordered[Key]
+}
+
+func keysInOrder(keys iter.Seq[Key]) orderedKeys {
+	var numbers []uint64
+	var others []Key
+	for k := range keys {
+		if k.isNumber() {
+			numbers = append(numbers, k.A)
+		} else {
+			others = append(others, k)
+		}
+	}
+	return orderedKeys{inOrder(numbers, cmp.Compare[uint64]), inOrder(others, Key.Compare)}
+}
+
+func (o *orderedKeys) len() int { return o.numbers.len() + o.others.len() }
+
+func (o *orderedKeys) next() (least Key, ok bool) {
+	if n, ok := o.numbers.next(); ok {
+		return Key{A: n}, true
+	}
+	return o.others.next()
 }

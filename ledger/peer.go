@@ -45,6 +45,7 @@ type receiving struct {
 	committed uint64 // number of the last item that is committed
 	touched   uint64 // number of the batch that last listed this stream
 	due, lost bool   // in peer.due; and items before one that has arrived are missing
+	arrived   uint64 // with which version of its assignment the receiver has just arrived here; 0: it has not
 }
 
 // grew notes a change of what outboxes to the group have.
@@ -122,6 +123,7 @@ func (c *Core) Unassigned() []Actor {
 // have nothing to send, which may be tens of thousands, are connected when they are used.
 func (c *Core) leadLinks() {
 	c.peers, c.crossings, c.taken, c.late = nil, crossings{}, nil, map[timerName]uint64{}
+	c.heard = nil
 	c.senders = map[Actor][]*outgoing{}
 	var waiting []*outgoing
 	for _, o := range c.state.links.out {
@@ -191,6 +193,12 @@ func (p *peer) remove(o *outgoing) {
 // Relocated is called when the directory has a new assignment of an actor: what was sent to it and is not acknowledged
 // is sent to where it lives now.
 func (c *Core) Relocated(a Actor) {
+	c.forget(a)
+	c.relocateAllTo(a)
+}
+
+// relocateAllTo is relocateTo for an actor and those that move with it.
+func (c *Core) relocateAllTo(a Actor) {
 	c.relocateTo(a)
 	if a.isSwitch() {
 		for _, app := range c.apps {
@@ -199,8 +207,20 @@ func (c *Core) Relocated(a Actor) {
 	}
 }
 
+// forget forgets what was heard of an actor, if the directory says as much.
+func (c *Core) forget(a Actor) {
+	if heard, is := c.heard[a]; is {
+		if at, known := c.directory(a); known && at.Version >= heard.Version {
+			delete(c.heard, a)
+		}
+	}
+}
+
 // RelocatedAll is Relocated for all actors.
 func (c *Core) RelocatedAll() {
+	for _, a := range slices.Collect(maps.Keys(c.heard)) {
+		c.forget(a)
+	}
 	for _, a := range slices.SortedFunc(maps.Keys(c.senders), Actor.Compare) {
 		c.relocateTo(a)
 	}

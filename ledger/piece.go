@@ -18,6 +18,7 @@ type piece struct {
 	first bool       // what was received of the actor before is dropped
 	last  bool
 	ops   []byte
+	rest  bool // of a decoded piece: ops has others than those on tables
 }
 
 // maxPiece bounds a piece: a value, or the outbox of a stream, is not divided.
@@ -108,6 +109,9 @@ func (s *state) checkArrival(group uint64, k Link, p *piece) error {
 	if old, known := s.moves.at[p.actor]; p.last && (p.next.Group != group || known && old.Version >= p.next.Version) {
 		return fmt.Errorf("%v arrives in group %d with assignment %v, which has %v", p.actor, group, p.next, old)
 	}
+	if !p.rest {
+		return nil
+	}
 	return p.walk(func(r *Record) error {
 		switch {
 		case r.Op == OpSwitch && s.knows(r.Switch):
@@ -123,7 +127,9 @@ func (s *state) checkArrival(group uint64, k Link, p *piece) error {
 func (p *piece) checks(r *Record) error {
 	of, cell := Actor{}, false
 	switch r.Op {
-	case OpTable, OpPut, OpDelete:
+	case OpPut, OpDelete:
+		return nil // the table was checked
+	case OpTable:
 		of, cell = Actor{r.Table.App, p.actor.Shard}, true
 	case OpSetTimer, OpSuspend:
 		of = r.Actor
@@ -137,6 +143,7 @@ func (p *piece) checks(r *Record) error {
 	if of.mover() != p.actor || of.App == "" && (of.Switch == 0 || cell) {
 		return fmt.Errorf("operation %d of %v is among those of %v, which moves", r.Op, of, p.actor)
 	}
+	p.rest = p.rest || !cell
 	return nil
 }
 
@@ -321,7 +328,7 @@ func (c *Core) arrived(m *oldMove, p *piece) {
 	}
 	for _, i := range m.in {
 		i.receiving = receiving{committed: uint64(i.watermark), peer: c.peerOf(i.From), touched: c.batch.number}
-		c.batch.receives = append(c.batch.receives, got{in: i, resend: true})
+		c.batch.receives = append(c.batch.receives, got{in: i, arrived: p.next.Version})
 	}
 	if p.last {
 		c.batch.arrived = append(c.batch.arrived, p.actor)

@@ -211,19 +211,24 @@ func (t *table) fields(cell Key) []Key {
 
 // anyFields is fields in any order.
 func (t *table) anyFields(cell Key) []Key {
-	base, over := t.base.cell(cell), t.over.cell(cell)
-	keys := make([]Key, 0, base.len())
-	for k := range base.all() {
-		if v, changed := over.get(k); !changed || v != nil {
-			keys = append(keys, k)
+	return slices.AppendSeq(make([]Key, 0, t.base.cell(cell).len()), t.eachField(cell))
+}
+
+// eachField yields what anyFields returns. The body of the loop must not change the table.
+func (t *table) eachField(cell Key) iter.Seq[Key] {
+	return func(yield func(Key) bool) {
+		base, over := t.base.cell(cell), t.over.cell(cell)
+		for k := range base.all() {
+			if v, changed := over.get(k); (!changed || v != nil) && !yield(k) {
+				return
+			}
+		}
+		for k, v := range over.all() {
+			if _, below := base.get(k); v != nil && !below && !yield(k) {
+				return
+			}
 		}
 	}
-	for k, v := range over.all() {
-		if _, below := base.get(k); v != nil && !below {
-			keys = append(keys, k)
-		}
-	}
-	return keys
 }
 
 func (t *table) freeze() { t.over = new(content) }

@@ -12,6 +12,7 @@ import (
 
 const (
 	frameItems   = 1
+	frameArrived = 4
 	itemCommands = 2
 	itemPiece    = 3
 	pieceLast    = 1

@@ -171,9 +171,10 @@ func (a *arrival) complete() error {
 	return nil
 }
 
-// Framed checks what a controller sends for this group to another: items that are committed as sent, and
-// acknowledgements of items that are committed as received. A leader that was deposed may send for actors which have
-// departed since, and the leader of the group to which an actor is on its way sends what has come with it.
+// Framed checks what a controller sends for this group to another: items that are committed as sent,
+// acknowledgements of items that are committed as received, and arrivals that are committed. A leader that was
+// deposed may send for actors which have departed since, and the leader of the group to which an actor is on its
+// way sends what has come with it.
 func (g *Group) Framed(frame []byte) {
 	if !g.h.failed {
 		g.report(g.framed(frame))
@@ -187,6 +188,11 @@ func (g *Group) framed(frame []byte) error {
 		kind, k, seq := d.byte(), d.link(), d.uvarint()
 		l := g.h.link(k)
 		if kind != frameItems {
+			if kind == frameArrived {
+				if err := g.tellsArrival(k.To, d.uvarint()); err != nil {
+					return err
+				}
+			}
 			if seq > l.received || seq > 0 && !g.may(l.to, l.receivers, k.To) {
 				return violated("stream %v: item %d is acknowledged; %d are committed as received", k, seq, l.received)
 			}
@@ -205,6 +211,16 @@ func (g *Group) framed(frame []byte) error {
 	}
 	if d.short {
 		return fmt.Errorf("a frame between groups %w", errShort)
+	}
+	return nil
+}
+
+// tellsArrival checks that an actor has arrived in this group with a version of its assignment, if that is the newest.
+func (g *Group) tellsArrival(a ledger.Actor, version uint64) error {
+	newest := g.h.versions[a]
+	if version > newest || version == newest && g.h.owners[a] != g {
+		return violated("%v is said to live in %s as version %d; version %d is the newest, and is not there", a, g.name,
+			version, newest)
 	}
 	return nil
 }
