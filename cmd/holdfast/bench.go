@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -258,18 +259,19 @@ func benchInstrumentationCommand() *cobra.Command {
 		Use:   "instrumentation",
 		Short: "What it costs to count what actors do",
 		Long: `Run a cluster that counts what actors do, as all do by default, and beside it one that does not, and
-put the load of bench throughput on them by turns. "overhead_percent" is by how much the throughput with
-instrumentation is less, and "cpu_overhead_percent" by how much the processor time of an event is more:
-medians of all turns.`,
+put the load of bench throughput on them by turns. "overhead_percent" is by how much the processor time
+that the leader needs for an event is more with instrumentation, and "_low" and "_high" are the 95 %
+confidence interval of that. "throughput_overhead_percent" is by how much the answers are fewer. On a
+machine that does other work, too, or that is virtual, it says little.`,
 		Example: `  holdfast bench instrumentation --json
-  holdfast bench instrumentation --controllers 3 --rounds 5`,
+  holdfast bench instrumentation --controllers 3 --rounds 12`,
 	}
 	cmd.Flags().IntVar(&b.Controllers, "controllers", 1, "how many controllers a cluster has: an odd number")
 	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
 	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
-	cmd.Flags().IntVar(&b.Seconds, "seconds", 2, "how long each measurement lasts")
+	cmd.Flags().DurationVar(&b.Measure, "measure", 500*time.Millisecond, "how long each measurement lasts")
 	cmd.Flags().IntVar(&b.Turns, "turns", 6, "measurements of each cluster in a round")
-	cmd.Flags().IntVar(&b.Rounds, "rounds", 4, "rounds, each with clusters of its own")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 16, "rounds, each with clusters of its own; at least 6")
 	durabilityFlag(cmd, &b.Durability)
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }

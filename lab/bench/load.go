@@ -58,18 +58,12 @@ type measured struct {
 	cpu float64
 }
 
-// measureCPU puts a load on a server with these processes and their children. The CPU is that of warm-up and drain too,
-// and so are the answers that it is divided by.
-func measureCPU(ctx context.Context, progress Progress, cfg load.Config, what string, pids ...int) (m measured,
-	err error) {
+// measureCPU puts a load on a server. used returns what CPU that has used until now. The CPU is that of warm-up and
+// drain too, and so are the answers that it is divided by.
+func measureCPU(ctx context.Context, progress Progress, cfg load.Config, what string, used func() time.Duration) (
+	m measured, err error) {
 	stop := progress.during(cfg.Warmup+cfg.Duration, what)
 	defer stop()
-	used := func() (t time.Duration) {
-		for _, pid := range pids {
-			t += cpuTime(pid)
-		}
-		return t
-	}
 	cfg.Drain = 5 * time.Second
 	before := used()
 	if m.Result, err = load.Run(ctx, cfg); err != nil {
@@ -79,7 +73,31 @@ func measureCPU(ctx context.Context, progress Progress, cfg load.Config, what st
 	return m, nil
 }
 
-// cpuTime returns what a process and its children that live have used, user and system.
+// cpuTimes returns the sum of cpuTime of several processes.
+func cpuTimes(pids ...int) func() time.Duration {
+	return func() (t time.Duration) {
+		for _, pid := range pids {
+			t += cpuTime(pid)
+		}
+		return t
+	}
+}
+
+// runTime returns how long the threads of a process have run, user and system. Unlike cpuTime it counts nanoseconds,
+// and not those threads that have ended, which a process in Go rarely has.
+func runTime(pid int) (ran time.Duration) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid)) // the pattern is valid
+	for _, file := range threads {
+		text, _ := os.ReadFile(file)
+		if fields := strings.Fields(string(text)); len(fields) > 0 {
+			n, _ := strconv.ParseInt(fields[0], 10, 64)
+			ran += time.Duration(n)
+		}
+	}
+	return ran
+}
+
+// cpuTime returns what a process and its children that live have used, user and system, in steps of 10 ms.
 func cpuTime(pid int) (used time.Duration) {
 	const tick = time.Second / 100 // USER_HZ, the same on all architectures of Go
 	pids := []string{strconv.Itoa(pid)}
