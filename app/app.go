@@ -96,7 +96,7 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 	switch table {
 	case metersOfSwitch:
 		return bySwitch.shard(cell)
-	case metersOfKey:
+	case metersOfKey, ledger.BondTable:
 		return byKey.shard(cell)
 	}
 	return a.tables[table].shard(cell)
@@ -105,7 +105,7 @@ func (a *App) Shard(table string, cell ledger.Key) ledger.Shard {
 // Handle implements ledger.Application.
 func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 	a.tx.app, a.tx.ledger, a.tx.at = a, ltx, ltx.Shard()
-	a.tx.asks, a.tx.answers = nil, nil
+	a.tx.asks, a.tx.answers, a.tx.gathering, a.tx.alone = nil, nil, gathering{}, false
 	if a.rate != nil {
 		a.tx.beginMetered(in)
 	}
@@ -116,6 +116,8 @@ func (a *App) Handle(ltx *ledger.Tx, in *ledger.Input) error {
 		return a.due(in)
 	case in.Kind == ledger.Emitted && strings.HasPrefix(in.Name, answerPrefix):
 		return a.answered(in)
+	case in.Kind == ledger.Emitted && in.Name == comeName:
+		return a.comes(in)
 	}
 	a.tx.ran, a.tx.astray = false, ""
 	list := a.list(in)

@@ -48,10 +48,19 @@ type part struct {
 	split split
 }
 
+// owner returns the shard whose cells of the table a handler iterates over.
+func (p *part) owner(tx *Tx) ledger.Shard {
+	if p.split == together {
+		return ledger.Shard{}
+	}
+	return tx.ledger.Shard()
+}
+
 // Dictionary is a Table or a Map.
 type Dictionary interface{ part() *part }
 
-// Need lists cells. All of them must belong to one actor.
+// Need lists cells. If they belong to several actors, these come to live in one group, and one of them handles the
+// message: see "Cells of several actors" in docs/applications.md. At most one of them may belong to a switch.
 func Need(cells ...Cell) (c Cells) {
 	c.n = copy(c.few[:], cells)
 	if len(cells) > len(c.few) {
@@ -187,17 +196,20 @@ func (tx *Tx) enter() (bool, error) {
 		at, ok = c.of(tx.at)
 	}
 	if !ok && tx.ledger.Sharded() {
-		return false, fmt.Errorf("%s needs cells of several switches or keys, or of one and of none: with groups: "+
-			"per-controller they may be in different groups (%s); make the tables Together, or the application Whole",
-			tx.handler, c)
+		return tx.enterTogether()
 	}
+	return tx.enterOrStray(at), nil
+}
+
+// enterOrStray is enterAt. If the message is for another actor only, it notes that this handler does not handle it.
+func (tx *Tx) enterOrStray(at ledger.Shard) bool {
 	if tx.enterAt(at) {
-		return true, nil
+		return true
 	}
 	if _, only := tx.ledger.To(); only {
 		tx.astray = tx.handler
 	}
-	return false, nil
+	return false
 }
 
 // enterEach is enter for a handler that is to run in each actor with cells of a table.

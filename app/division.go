@@ -14,12 +14,12 @@ import (
 type TableOption func(*division)
 
 // Sharded divides a table by its key: cells with equal keys, of any Sharded table of the application, belong to one
-// actor, and those with different keys may live in different groups. A handler needs cells of one key only.
+// actor, and those with different keys may live in different groups.
 func Sharded(d *division) { d.split = byKey }
 
 // Buckets divides a table into n parts by a hash of its key: the keys of one part, of all tables of the application
 // with n Buckets, belong to one actor. It is for tables with more keys than there can be actors (1,048,576 in a
-// cluster), and for messages that are for Each actor. A handler needs cells of one bucket only. n is from 1 to 65,536.
+// cluster), and for messages that are for Each actor. n is from 1 to 65,536.
 func Buckets(n int) TableOption {
 	if n < 1 || n > maxBuckets {
 		panic(fmt.Sprintf("%d Buckets of a table: from 1 to %d are possible", n, maxBuckets))

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
@@ -25,7 +26,9 @@ type trial struct {
 	touched bool
 	first   Cell // that it has touched; zero: all switches
 	owner   ledger.Shard
-	strayed bool // the first cell belongs to another actor: the run is void
+	strayed bool           // the first cell belongs to another actor: the run is void
+	owners  []ledger.Shard // whose cells it uses, if they are several
+	apart   error          // these are not in one group: the run is taken back, and the message waits or fails
 }
 
 // void reports whether the run is taken back.
@@ -109,6 +112,9 @@ func (f *function[M]) run(tx *Tx, m *M, run func(*Tx, M) error, t trial) (err er
 		if t.void() {
 			_ = recover() // also of a handler that failed before it touched anything: it fails where it belongs
 			err, tx.asks = nil, nil
+		} else if t.apart != nil {
+			_ = recover()
+			err, tx.asks = t.apart, nil
 		}
 	}()
 	return run(tx, *m)
@@ -121,7 +127,7 @@ func (tx *Tx) touch(c Cell, owner ledger.Shard) {
 		owner = ledger.Shard{}
 	}
 	switch {
-	case t.strayed:
+	case t.strayed || t.apart != nil:
 		panic(errStrayed{}) // the handler has recovered from it
 	case !t.touched:
 		t.touched, t.first, t.owner = true, c, owner
@@ -136,9 +142,31 @@ func (tx *Tx) touch(c Cell, owner ledger.Shard) {
 			panic(errStrayed{})
 		}
 	case owner != t.owner && tx.ledger.Sharded():
-		panic(fmt.Sprintf("%s uses %s, which belongs to %v, and %s, which belongs to %v: one actor handles a message; "+
-			"emit another message for the second one, or make the tables Together", tx.handler, t.first.of(),
-			tx.actor(t.owner), c.of(), tx.actor(owner)))
+		tx.touchOther(c, owner)
+	}
+}
+
+// touchOther notes that the handler uses a cell of a second actor, or of a later one.
+func (tx *Tx) touchOther(c Cell, owner ledger.Shard) {
+	t := &tx.trial
+	if slices.Contains(t.owners, owner) {
+		return
+	}
+	if tx.alone {
+		panic(fmt.Sprintf("%s uses %s, which belongs to %v, and %s, which belongs to %v: an answer is handled with "+
+			"the cells of one actor; emit another message for the second one, or make the tables Together", tx.handler,
+			t.first.of(), tx.actor(t.owner), c.of(), tx.actor(owner)))
+	}
+	if len(t.owners) == 0 {
+		t.owners = append(t.owners, t.owner)
+	}
+	t.owners = append(t.owners, owner)
+	cells := func() string { return t.first.of() + ", " + c.of() }
+	if t.apart = tx.checkTogether(t.owners, cells); t.apart == nil {
+		t.apart = tx.join(t.owners)
+	}
+	if t.apart != nil {
+		panic(errStrayed{})
 	}
 }
 

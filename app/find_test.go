@@ -290,15 +290,14 @@ func TestFoundAfterRecover(t *testing.T) {
 	}
 }
 
-// A handler that uses cells of two actors fails with both, and so does one whose first cell is another one each time.
+// A handler that uses cells of two switches fails with both, and so does one whose first cell is another one each time.
 func TestFoundTwice(t *testing.T) {
 	chance := 0
 	for want, cells := range map[string]func(app.Table[app.Switch, uint64], app.Table[string, uint64], *app.Tx){
-		"uses cell switches[1], which belongs to application a at switch 0000000000000001, and cell keys[k], which " +
-			"belongs to application a at k: one actor handles a message": func(s app.Table[app.Switch, uint64],
-			k app.Table[string, uint64], tx *app.Tx) {
+		"needs cells of 2 switches (cell switches[1], cell switches[2]), which stay in their groups": func(
+			s app.Table[app.Switch, uint64], _ app.Table[string, uint64], tx *app.Tx) {
 			s.Put(tx, 1, 1)
-			k.Put(tx, "k", 1)
+			s.Put(tx, 2, 1)
 		},
 		"must depend on the message only": func(_ app.Table[app.Switch, uint64], k app.Table[string, uint64],
 			tx *app.Tx) {

@@ -72,7 +72,10 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 		return ledger.Shard{}, fmt.Errorf("%s has one answer: it cannot be for Each actor, and not for none: use Need",
 			r.handler)
 	}
-	at, _ := needs.of(ledger.Shard{}) // if they belong to several actors, the handler fails where one of them is
+	at, ok := needs.of(ledger.Shard{})
+	if !ok {
+		at = needs.owners()[0]
+	}
 	return at, nil
 }
 

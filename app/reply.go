@@ -46,6 +46,7 @@ func HandleReply[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
 
 // handleHere runs the handler on a message that is for the present actor and no other.
 func (f *function[M]) handleHere(tx *Tx, m *M, run func(*Tx, M) error) error {
+	tx.alone = true
 	if f.cells == nil {
 		return f.addressed(tx, m, run)
 	}

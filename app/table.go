@@ -73,7 +73,7 @@ func (t Table[K, V]) All(tx *Tx) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		tx.useAll(t.part())
 		rows := tx.ledger.Table(t.name)
-		for cell := range tx.ledger.Cells(rows) {
+		for cell := range tx.ledger.Cells(rows, t.self.owner(tx)) {
 			for field, b := range tx.ledger.Fields(rows, cell) {
 				if !yield(fromKey[K](t.keyAt(cell, field)), t.must(b, cell)) {
 					return
@@ -103,7 +103,7 @@ func (m Map[K, F, V]) Cell(k K) Cell { return m.cell(toKey(k)) }
 func (m Map[K, F, V]) Keys(tx *Tx) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		tx.useAll(m.part())
-		for cell := range tx.ledger.Cells(tx.ledger.Table(m.name)) {
+		for cell := range tx.ledger.Cells(tx.ledger.Table(m.name), m.self.owner(tx)) {
 			if !yield(fromKey[K](cell)) {
 				return
 			}

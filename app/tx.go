@@ -12,19 +12,21 @@ import (
 // Tx is one transaction: a message and all that its handler does. It is valid until the
 // handler returns. Tables are read and written through their own methods.
 type Tx struct {
-	app     *App
-	ledger  *ledger.Tx
-	handler string // its name
-	allowed Cells
-	trial   trial  // of a handler without a map function
-	ran     bool   // a handler has handled the input
-	astray  string // the name of one that has not, though the input is for one actor; "": none
-	scratch []byte
-	whole   bool         // the application is one actor
-	at      ledger.Shard // to which a handler without cells belongs
-	entered ledger.Shard // of the handler that runs
-	asks    *pending     // the call for which the handler is to be run again
-	answers []result     // of those for which it is run again
+	app       *App
+	ledger    *ledger.Tx
+	handler   string // its name
+	allowed   Cells
+	trial     trial  // of a handler without a map function
+	ran       bool   // a handler has handled the input
+	astray    string // the name of one that has not, though the input is for one actor; "": none
+	scratch   []byte
+	whole     bool         // the application is one actor
+	at        ledger.Shard // to which a handler without cells belongs
+	entered   ledger.Shard // of the handler that runs
+	asks      *pending     // the call for which the handler is to be run again
+	answers   []result     // of those for which it is run again
+	gathering gathering    // if the message has waited for other actors
+	alone     bool         // the message is for one actor, and waits for no other
 
 	kind       ledger.InputKind // of the present message
 	free       bool             // no rate limit applies to it

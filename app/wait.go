@@ -31,8 +31,9 @@ func Later(after time.Duration, cell ...Cell) error {
 }
 
 type later struct {
-	after time.Duration
-	cell  Cell
+	after     time.Duration
+	cell      Cell
+	scattered *scattered // it waits for these actors
 }
 
 func (l *later) Error() string { return fmt.Sprintf("the message is postponed by %v", l.after) }
@@ -44,9 +45,11 @@ type pending struct {
 	Kept    []byte   `cbor:"3,keyasint,omitempty"` // the message
 	Handler int      `cbor:"4,keyasint,omitempty"` // of the message, among those of its type
 	Answers []result `cbor:"5,keyasint,omitempty"` // that it has received
+	Until   int64    `cbor:"6,keyasint,omitempty"` // if it waits for other actors: when it fails
 
-	after time.Duration
-	on    ledger.CellName
+	after     time.Duration
+	on        ledger.CellName
+	scattered *scattered
 }
 
 // result is the end of a call.
@@ -72,12 +75,8 @@ func (a *App) handle(list []handler, i int, in *ledger.Input, since *ledger.Mark
 	p := tx.asks
 	tx.asks = nil
 	if l := (*later)(nil); p == nil && errors.As(err, &l) {
-		p = &pending{after: l.after}
-		if l.cell.table != nil {
-			if is := tx.ledger.Actor(); !tx.whole && tx.ledger.Sharded() && l.cell.shard() != is.Shard {
-				return fmt.Errorf("%s is to wait for cell %s, which does not belong to %v", tx.handler, l.cell, is)
-			}
-			p.on = ledger.CellName{Table: l.cell.table.name, Key: l.cell.key}
+		if p, err = tx.postponed(l); err != nil {
+			return err
 		}
 	}
 	if p == nil {
@@ -94,6 +93,24 @@ func (a *App) handle(list []handler, i int, in *ledger.Input, since *ledger.Mark
 	return tx.wait(p)
 }
 
+// postponed returns the message that is to wait, without what is kept of it.
+func (tx *Tx) postponed(l *later) (*pending, error) {
+	p := &pending{after: l.after, scattered: l.scattered}
+	if l.scattered != nil {
+		p.on = ledger.CellName{Table: ledger.BondTable, Key: l.scattered.missing[0].Key}
+		if p.Until = tx.gathering.until; p.Until == 0 {
+			p.Until = tx.ledger.Now().Add(gatherFor).UnixNano()
+		}
+	}
+	if l.cell.table != nil {
+		if is := tx.ledger.Actor(); !tx.whole && tx.ledger.Sharded() && l.cell.shard() != is.Shard {
+			return nil, fmt.Errorf("%s is to wait for cell %s, which does not belong to %v", tx.handler, l.cell, is)
+		}
+		p.on = ledger.CellName{Table: l.cell.table.name, Key: l.cell.key}
+	}
+	return p, nil
+}
+
 // wait keeps what waits, and sends the request if it is for an answer.
 func (tx *Tx) wait(p *pending) error {
 	data, err := canonical.Marshal(p)
@@ -105,10 +122,15 @@ func (tx *Tx) wait(p *pending) error {
 			len(data), maxKept)
 	}
 	name, err := tx.ledger.Wait(p.after, data, p.on)
-	if err != nil || p.Type == "" {
+	switch {
+	case err != nil:
 		return err
+	case p.scattered != nil:
+		return tx.gather(name, p.scattered)
+	case p.Type != "":
+		return tx.send(name, p)
 	}
-	return tx.send(name, p)
+	return nil
 }
 
 // goOn continues with what has waited. answer is that to its call, if it was one.
@@ -136,6 +158,9 @@ func (a *App) goOn(data []byte, answer result) error {
 	}
 	if tx.answers = p.Answers; p.Type != "" {
 		tx.answers = append(tx.answers, answer)
+	}
+	if p.Until != 0 {
+		tx.gathering = gathering{p.Until, answer.Failed}
 	}
 	list := a.list(in)
 	if p.Handler >= len(list) {

@@ -138,7 +138,13 @@ func (a *chaos) act(tx *Tx, in *Input, rng *rand.Rand, fails bool) {
 			_ = tx.EmitTo(to, "message", []byte(text("for "+a.named(to))))
 		}
 	case 9:
-		if in.Kind == Message {
+		switch {
+		case in.Kind != Message:
+		case a.c.site != nil && rng.IntN(2) == 0:
+			for range 1 + rng.IntN(3) {
+				a.order(tx, text)
+			}
+		default:
 			a.errand(tx, text)
 		}
 	}
@@ -248,7 +254,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	}
 	apps = append(apps, newCaller(c), newCallee(c))
 	if c.site != nil {
-		apps = append(apps, &roll{c})
+		apps = append(apps, &roll{c}, newBank(c))
 	}
 	core, err := New(apps, limits)
 	if err != nil {

@@ -361,7 +361,7 @@ func (c *Core) Busy() bool {
 		return false
 	}
 	waits := len(c.inflight) + len(c.acked) + len(c.taken) + len(c.stalled) + len(c.late) + len(c.leaving) +
-		len(c.unassigned) + len(c.unpublished)
+		len(c.followers) + len(c.unassigned) + len(c.unpublished)
 	if waits > 0 || !c.batch.empty() {
 		return true
 	}

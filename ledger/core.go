@@ -34,6 +34,7 @@ type Core struct {
 	group     uint64 // see Join
 	directory Directory
 	enumerate func(app string) []Shard // see Enumerate; may be nil
+	pinned    func(Actor) bool         // see Pinned; may be nil
 
 	guard *watchdog.Guard[Running] // see Watch; may be nil
 
@@ -66,6 +67,8 @@ type Core struct {
 	heard       map[Actor]Assignment  // see hears; by mover
 	leaving     []*departure          // see Moves
 	ended       []EndedMove           // until EndedMoves returns them
+	followers   []follower            // see Tx.Follow
+	unmoved     map[Actor]unmoved     // likewise
 	unassigned  []Actor               // see Unassigned
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last

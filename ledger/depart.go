@@ -85,7 +85,7 @@ func (c *Core) departure(a Actor, to uint64) *departure {
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
 func (c *Core) leadMoves() {
-	c.ended = nil
+	c.ended, c.followers, c.unmoved = nil, nil, nil
 	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
 		c.leave(a, c.state.moves.leaving[a])
 	}
@@ -114,6 +114,7 @@ func (c *Core) changed(changes []undo) {
 // Moves goes on with the moves of actors from here, while there is Room. It sends one piece of each: other inputs wait
 // behind it. It is called again when that is committed.
 func (c *Core) Moves() {
+	c.follow()
 	for i := 0; i < len(c.leaving) && c.Room(); {
 		switch d := c.leaving[i]; {
 		case c.copies(d):
@@ -195,6 +196,7 @@ func (c *Core) EndedMoves() []EndedMove {
 // giveUp ends a move before the actor departs, because it cannot.
 func (c *Core) giveUp(d *departure, err error) {
 	c.endMove(d.actor, d.to, err)
+	c.keepUnmoved(d.actor, err)
 	c.logFailure(Failure{App: d.actor.App, Err: fmt.Errorf("move %v to group %d: %w", d.actor, d.to, err)})
 }
 

@@ -103,11 +103,11 @@ func (tx *Tx) To() (at Shard, only bool) { return tx.c.input.to.Shard, tx.c.inpu
 // Passed reports whether Each has passed the input to an actor of this group, which has the cells.
 func (tx *Tx) Passed() bool { return tx.c.input.passed }
 
-// Cells yields the keys of a table's cells that the actor has, in order. The body of the loop may change the table.
-func (tx *Tx) Cells(t *Table) iter.Seq[Key] {
+// Cells yields the keys of a table's cells that a shard has, in order. The body of the loop may change the table.
+func (tx *Tx) Cells(t *Table, at Shard) iter.Seq[Key] {
 	var list []Key
 	for cell := range t.keys() {
-		if tx.c.shardOf(t.name, cell) == tx.at {
+		if tx.c.shardOf(t.name, cell) == at {
 			list = append(list, cell)
 		}
 	}

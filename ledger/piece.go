@@ -333,6 +333,7 @@ func (c *Core) arrived(m *oldMove, p *piece) {
 	if p.last {
 		c.batch.arrived = append(c.batch.arrived, p.actor)
 		c.Relocated(p.actor)
+		c.wakeBeside(p.actor)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // siteApps are the applications with actors.
-var siteApps = []string{"chaos", "mayhem", "caller", "callee", "roll"}
+var siteApps = []string{"chaos", "mayhem", "caller", "callee", "roll", "bank"}
 
 // mover returns the actor with which one moves: the switch to which it belongs, or itself.
 func mover(a Actor) Actor {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	. "github.com/holdfast-sdn/holdfast/ledger"
@@ -26,6 +27,7 @@ func TestSite(t *testing.T) {
 	}
 	var sum siteCounts
 	var calls callCounts
+	var bank bankCounts
 	for seed := first; seed < first+n; seed++ {
 		s := newSite(t, seed)
 		for range 3000 {
@@ -36,12 +38,14 @@ func TestSite(t *testing.T) {
 		s.check()
 		sum.add(s.siteCounts)
 		calls.add(s.calls)
+		bank.add(s.checkBank())
 	}
+	t.Logf("bank: %+v", bank)
 	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
 		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches, sum.Suspended,
-		calls.Answered, calls.Failed, calls.Late}, 0) {
+		calls.Answered, calls.Failed, calls.Late, bank.Done, bank.Overdrawn, bank.Waited}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
 }
@@ -126,12 +130,22 @@ func (s *site) act() {
 	if s.rng.IntN(4) == 0 {
 		s.carry(true)
 	}
+	if s.rng.IntN(1000) == 0 {
+		s.wait()
+	}
 	if s.rng.IntN(5) == 0 {
 		s.direct()
 	}
 	if s.rng.IntN(200) == 0 {
 		c := s.groups[s.rng.IntN(siteGroups)]
 		c.nodes[c.leader].core.Resend(uint64(1 + s.rng.IntN(siteGroups)))
+	}
+}
+
+// wait lets so much time pass that what waits for actors asks them again.
+func (s *site) wait() {
+	for _, c := range s.groups {
+		c.now += int64(time.Second)
 	}
 }
 
@@ -196,6 +210,9 @@ func (s *site) drain() {
 					c.nodes[c.leader].core.Resend(g + 1)
 				}
 			}
+		}
+		if round%100 == 99 {
+			s.wait()
 		}
 		for range len(s.way) {
 			s.carry(false)

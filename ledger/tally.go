@@ -228,6 +228,7 @@ type Report struct {
 	For        time.Duration // the time of the leadership
 	Bytes      map[Actor]int // of the cells of each of Actors
 	OtherBytes int           // of all other cells
+	Bonds      map[Actor]Bond
 	// Partial: there are more values than maxSized, and Bytes and OtherBytes are less than there is.
 	Partial bool
 }
@@ -241,9 +242,12 @@ func (c *Core) Report() (r Report, ok bool) {
 		return r, false
 	}
 	r = Report{Report: c.tally.Report(c.here), For: time.Duration(c.clock - c.ledAt),
-		Bytes: map[Actor]int{}}
+		Bytes: map[Actor]int{}, Bonds: map[Actor]Bond{}}
 	for _, a := range r.Actors {
 		r.Bytes[a.ID] = 0
+		if b, bonded := c.bond(a.ID); bonded {
+			r.Bonds[a.ID] = b
+		}
 	}
 	left := maxSized
 	for name, t := range c.state.tables {

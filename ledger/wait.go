@@ -32,8 +32,9 @@ type CellName struct {
 // IsWait reports whether a name of a timer is one that Tx.Wait makes.
 func IsWait(name string) bool { return strings.HasPrefix(name, waits) }
 
-// Wait sets a timer of the actor under a name of its own, which it returns. If on names a cell of the actor, the timer
-// is due at once when a later handler has changed the cell.
+// Wait sets a timer of the actor under a name of its own, which it returns. If on names a cell, the timer is due at
+// once when a later handler has changed the cell in this group. If the cell belongs to another actor, it is also due
+// when one of the two has arrived in a group.
 func (tx *Tx) Wait(after time.Duration, data []byte, on CellName) (name string, err error) {
 	b := &tx.c.batch
 	b.waits++
@@ -116,11 +117,16 @@ func (c *Core) wake(changes []undo) {
 		v := changes[i].value
 		names := slices.SortedFunc(maps.Keys(c.state.waiting[tableKey{v.table.name, v.cell}]), timerName.compare)
 		for _, n := range names {
-			t := c.state.timers[n]
-			if at := c.batch.time + 1; t.due > at {
-				c.resetTimer(n, timer{at, t.data})
-			}
+			c.dueNow(n)
 		}
+	}
+}
+
+// dueNow makes a timer due at once.
+func (c *Core) dueNow(n timerName) {
+	t := c.state.timers[n]
+	if at := c.batch.time + 1; t.due > at {
+		c.resetTimer(n, timer{at, t.data})
 	}
 }
 

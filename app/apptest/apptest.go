@@ -26,7 +26,7 @@ type Net struct {
 	Passed int // frames that groups have sent to each other
 
 	t      Tester
-	groups []*ledger.Core
+	groups []*ledger.Core // number 1 first
 	slow   bool
 	frames []passing
 	moved  map[ledger.Actor]ledger.Assignment
@@ -69,7 +69,7 @@ func NewOf(t Tester, groups uint64, apps ...*app.App) *Net {
 		core, err := ledger.New(list, ledger.Limits{})
 		n.must(err)
 		if groups > 1 {
-			core.Join(g, n.home)
+			core.Join(g+1, n.home)
 			core.Enumerate(n.shards)
 		}
 		n.must(core.Lead(1, n.now))
@@ -94,7 +94,7 @@ func (n *Net) home(a ledger.Actor) (ledger.Assignment, bool) {
 	if a.Switch == 0 {
 		at = uint64(len(a.App)) + a.Key.A + uint64(len(a.Key.S))
 	}
-	return ledger.Assignment{Group: at % uint64(len(n.groups)), Version: 1}, true
+	return ledger.Assignment{Group: 1 + at%uint64(len(n.groups)), Version: 1}, true
 }
 
 // shards returns what the directory knows of an application: the actors that have cells, and all switches.
@@ -109,29 +109,41 @@ func (n *Net) shards(name string) (list []ledger.Shard) {
 	return list
 }
 
-// Move moves an actor of an application, not of a switch, to another group than 0, and returns what is sent meanwhile.
+// Move moves an actor of an application, not of a switch, to another group, and returns what is sent meanwhile. Groups
+// are numbered from 1.
 func (n *Net) Move(a ledger.Actor, to uint64) (sent []Sent) {
 	n.t.Helper()
+	n.must(n.lives(a).Move(a, to))
+	sent = n.commit()
+	if at, _ := n.home(a); at.Group != to {
+		n.t.Fatalf("%v does not arrive in group %d", a, to)
+	}
+	return sent
+}
+
+// Lives returns the number of the group in which an actor lives.
+func (n *Net) Lives(a ledger.Actor) uint64 {
 	at, _ := n.home(a)
-	from := n.groups[at.Group]
-	n.must(from.Move(a, to))
-	for range 100 {
-		from.Moves()
-		sent = append(sent, n.commit()...)
-		if now, _ := n.groups[to].Assignment(a); now.Group == to {
-			n.moved[a] = now
-			for _, core := range n.groups {
-				core.Relocated(a)
-			}
-			return append(sent, n.commit()...)
+	return at.Group
+}
+
+// lives returns the ledger of an actor.
+func (n *Net) lives(a ledger.Actor) *ledger.Core { return n.groups[n.Lives(a)-1] }
+
+// arrived tells everybody where actors live that have arrived in a group.
+func (n *Net) arrived(core *ledger.Core) {
+	for _, a := range core.Unpublished() {
+		n.moved[a], _ = core.Assignment(a)
+		for _, other := range n.groups {
+			other.Relocated(a)
 		}
 	}
-	n.t.Fatalf("%v does not arrive in group %d", a, to)
-	return nil
 }
 
 // group returns the ledger of a switch.
-func (n *Net) group(id app.Switch) *ledger.Core { return n.groups[uint64(id)%uint64(len(n.groups))] }
+func (n *Net) group(id app.Switch) *ledger.Core {
+	return n.lives(ledger.Actor{Shard: ledger.AtSwitch(id)})
+}
 
 // SwitchUp begins a new epoch of a switch with these ports.
 func (n *Net) SwitchUp(id app.Switch, ports ...of13.PortDesc) []Sent {
@@ -236,11 +248,13 @@ func (n *Net) commitGroup(core *ledger.Core) (sent []Sent, more bool) {
 		}
 		n.t.Errorf("application %s failed on %s: %v\n%s", f.App, f.Input.String(), f.Err, f.Stack)
 	}
+	core.Moves()
 	sent = n.decode(nil, core.Immediate())
 	entry, more := core.Cut()
 	if more {
 		n.must(core.Commit(entry))
 		sent = n.decode(sent, core.Releases())
+		n.arrived(core)
 	}
 	core.Frames(func(group uint64, frame []byte) {
 		more = true
@@ -249,7 +263,7 @@ func (n *Net) commitGroup(core *ledger.Core) (sent []Sent, more bool) {
 			n.frames = append(n.frames, passing{group, frame})
 			return
 		}
-		sent = append(sent, n.receive(n.groups[group], frame)...)
+		sent = append(sent, n.receive(n.groups[group-1], frame)...)
 	})
 	return sent, more
 }
@@ -278,7 +292,7 @@ func (n *Net) Deliver(i int) []Sent {
 	n.t.Helper()
 	f := n.frames[i]
 	n.frames = slices.Delete(n.frames, i, i+1)
-	sent := n.receive(n.groups[f.to], f.frame)
+	sent := n.receive(n.groups[f.to-1], f.frame)
 	return append(sent, n.commit()...)
 }
 
@@ -307,6 +321,15 @@ func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
 	shard, err := a.Callee(route, message)
 	n.must(err)
 	answers, _ := n.call(ledger.Call{Actor: ledger.Actor{App: a.Name(), Shard: shard}, Name: route, Message: message})
+	for range 3 { // its actors may have to come together
+		if len(answers) > 0 {
+			break
+		}
+		n.Advance(time.Millisecond)
+		for _, core := range n.groups {
+			answers = append(answers, core.Answers()...)
+		}
+	}
 	for _, answer := range answers {
 		if r, err := httpcall.Decode[app.Response](answer.Message); err != nil || answer.Failed {
 			n.t.Fatalf("%s is answered with %q (%v)", route, answer.Message, err)
@@ -321,11 +344,7 @@ func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
 // call executes a call, wherever its actor lives.
 func (n *Net) call(q ledger.Call) ([]ledger.Answer, []Sent) {
 	n.t.Helper()
-	core := n.groups[0]
-	if len(n.groups) > 1 {
-		at, _ := n.home(q.Actor)
-		core = n.groups[at.Group]
-	}
+	core := n.lives(q.Actor)
 	n.must(core.Call(q))
 	sent := n.commit()
 	return core.Answers(), sent
