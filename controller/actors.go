@@ -20,6 +20,7 @@ type Actors struct {
 	Handlers []HandlerView `json:"handlers"` // by application and message
 	// Suspended are the actors that handle nothing, because a handler did not return.
 	Suspended []SuspendedStatus `json:"suspended"`
+	Bonds     []BondView        `json:"bonds"` // of actors whose cells are named together, the largest first
 }
 
 // CountedGroup is a group of which something was counted.
@@ -36,10 +37,46 @@ type ActorView struct {
 	Group  uint64 `json:"group"`
 	Leader string `json:"leader"` // of the group
 	// Stays is why the optimizer does not move it: "pinned" by an operator, "sticky" by its application, with its
-	// "switch", or "hosted", for applications of Ryu. "" if it may.
+	// "switch", "hosted", for applications of Ryu, or "bonded", because its cells are named with those of others. ""
+	// if it may.
 	Stays string `json:"stays,omitzero"`
 	// Limit is how many messages a second it handles at most; 0 is no bound. See app.App.RateLimit.
 	Limit int `json:"limit,omitzero"`
+}
+
+// BondView is the actors that come to one of them, because a handler names their cells together. They live in one
+// group.
+type BondView struct {
+	App string `json:"app"`
+	BondTally
+	Actors int `json:"actors"` // that are bonded
+	Of     int `json:"of"`     // actors of the application that belong to no switch, among those that were counted
+}
+
+// joinBonds returns the bonds of actors, and which handlers have caused them.
+func joinBonds(actors []ActorView) []BondView {
+	bonds, of := map[BondView]int{}, map[string]int{}
+	for i := range actors {
+		switch a := &actors[i]; {
+		case a.App == "" || a.Switch != "":
+			continue
+		case a.Bond != nil:
+			bonds[BondView{App: a.App, BondTally: *a.Bond}]++
+			fallthrough
+		default:
+			of[a.App]++
+		}
+	}
+	list := []BondView{}
+	for b, n := range bonds {
+		b.Actors, b.Of = n, of[b.App]
+		list = append(list, b)
+	}
+	slices.SortFunc(list, func(a, b BondView) int {
+		return cmp.Or(cmp.Compare(b.Actors, a.Actors), strings.Compare(a.App, b.App), strings.Compare(a.To, b.To),
+			strings.Compare(a.Handler, b.Handler))
+	})
+	return list
 }
 
 // HandlerView is what an application has done with a type of message, in all groups.
@@ -116,6 +153,7 @@ func joinActors(by string, list []answered[Tally]) Actors {
 	slices.SortFunc(s.Handlers, func(a, b HandlerView) int {
 		return cmp.Or(strings.Compare(a.App, b.App), strings.Compare(a.Message, b.Message))
 	})
+	s.Bonds = joinBonds(s.Actors)
 	return s
 }
 

@@ -113,6 +113,8 @@ type CoreConfig struct {
 	Directory     ledger.Directory // of several groups; nil if everything lives in this one
 	// Shards returns what the directory has of an application, see ledger.Core.Enumerate; may be nil.
 	Shards func(app string) []ledger.Shard
+	// Pinned reports whether an operator has pinned an actor, see ledger.Core.Pinned; may be nil.
+	Pinned func(ledger.Actor) bool
 	// Live returns the groups among which an application chooses for a new actor; see ledger.Placer. nil: it cannot.
 	Live   func() []uint64
 	Logger *slog.Logger // must be set
@@ -131,6 +133,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	if cfg.Directory != nil {
 		l.Join(cfg.Group, cfg.Directory)
 		l.Enumerate(cfg.Shards)
+		l.Pinned(cfg.Pinned)
 	}
 	if cfg.Elapsed != nil {
 		l.Instrument(cfg.Elapsed)

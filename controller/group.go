@@ -127,7 +127,7 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
-		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards,
+		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Pinned: c.assigned.pinned,
 		Live: c.liveGroups, Elapsed: elapsed, Guard: g.watchdog.Guard()}, outside{g})
 	return g, err
 }

@@ -57,6 +57,7 @@ const (
 	staysSticky = "sticky" // its application has
 	staysSwitch = "switch" // it is a switch, or lives with one
 	staysHosted = "hosted" // the applications of Ryu, which stay with their host processes
+	staysBonded = "bonded" // a handler names its cells together with those of other actors
 )
 
 // stays returns why the optimizer does not move an actor; "" if it may.
@@ -69,6 +70,8 @@ func (c *Controller) stays(t *ActorTally) string {
 		return staysPinned
 	case err != nil:
 		return staysHosted
+	case t.Bond != nil:
+		return staysBonded
 	}
 	if p := placer(groups[0].cfg.Applications, t.App); p != nil && p.Stays() {
 		return staysSticky

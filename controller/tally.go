@@ -48,8 +48,16 @@ type ActorTally struct {
 	Dropped  uint64       `json:"dropped"`  // messages that were dropped because of it
 	BusyMs   float64      `json:"busy_ms"`  // in handlers; an estimate from a sample
 	Bytes    int          `json:"bytes"`    // of its cells
+	Bond     *BondTally   `json:"bond,omitempty"`
 	Peers    []PeerTally  `json:"peers,omitempty"`
 	Rest     PeerExchange `json:"other_peers,omitzero"`
+}
+
+// BondTally says to which actor another one comes, because a handler names their cells together; see ledger.Bond. That
+// may be the actor itself.
+type BondTally struct {
+	To      string `json:"to"`
+	Handler string `json:"handler"` // with its file and line
 }
 
 // PeerTally is what an actor has exchanged with another one.
@@ -130,6 +138,9 @@ func DescribeReport(group, term uint64, r *ledger.Report) GroupTally {
 		out.Actor, out.App, out.Key = a.ID.String(), a.ID.App, a.ID.Key
 		if a.ID.Switch != 0 {
 			out.Switch = a.ID.Switch.String()
+		}
+		if b, bonded := r.Bonds[a.ID]; bonded {
+			out.Bond = &BondTally{ledger.Actor{App: a.ID.App, Shard: b.To}.String(), b.By}
 		}
 		g.Actors = append(g.Actors, out)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -27,6 +28,7 @@ func actorsCommand() *cobra.Command {
 sent, how long its handlers were busy, the bytes of its cells, and the actors with which it exchanges
 the most. Then show for each application what its handlers cause: which type of message makes them
 send which. A handler is centralised if one actor of the cluster handles the messages of several.
+In the end are the actors that live in one group because a handler names cells of several of them.
 STAYS says why the optimizer of placement does not move an actor. LIMIT is the rate limit of its
 application, with the messages that waited, and those that were dropped, because of it. Actors that are
 suspended, because a handler did not return, are listed with the reason: see holdfast resume.
@@ -56,8 +58,11 @@ Each group is counted by its leader, since that leads the group.`,
 	return cmd
 }
 
-// shownPeers is how many peers of an actor are shown.
-const shownPeers = 2
+// shownPeers is how many peers of an actor are shown, and shownBonds how many bonds.
+const (
+	shownPeers = 2
+	shownBonds = 10
+)
 
 func printActors(out io.Writer, a controller.Actors, more int) error {
 	printAsked(out, a.By, a.Controllers, a.Leaderless)
@@ -102,7 +107,21 @@ func printActors(out io.Writer, a controller.Actors, more int) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	return printCentralised(out, a.Handlers)
+	return errors.Join(printCentralised(out, a.Handlers), printBonds(out, a.Bonds))
+}
+
+// printBonds says which actors live in one group because a handler names their cells together, and which handler.
+func printBonds(out io.Writer, bonds []controller.BondView) error {
+	for i, b := range bonds[:min(len(bonds), shownBonds)] {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		if _, err := fmt.Fprintf(out, "%s: %d of %d actors live in one group, that of %s, because of %s\n", b.App,
+			b.Actors, b.Of, brief(b.To), b.Handler); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func printActor(w io.Writer, name string, v controller.ActorView) {
