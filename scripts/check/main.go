@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 )
 
 func main() {
@@ -73,20 +74,38 @@ func usage(out io.Writer) {
 
 // gate runs the steps. What tests need is installed meanwhile: lint needs nothing of it but the C compiler.
 func gate(steps []step, out io.Writer) error {
-	var t tally
-	var errs []error
+	out = &shared{to: out}
+	t := tally{}
 	ready := func() error { return nil }
 	if slices.ContainsFunc(steps, step.needsMore) {
 		ready = sync.OnceValue(install(out))
 	}
+	var all, together sync.WaitGroup // all steps that run; those that the next one waits for
+	var mu sync.Mutex                // guards errs
+	var errs []error
 	for _, s := range steps {
 		if s.needsMore() || !compiler() { // one that appears while the go command runs changes what it builds
 			if err := ready(); err != nil {
+				all.Wait()
 				return err
 			}
 		}
-		errs = append(errs, stage(out, s.title(), func() (string, error) { return t.step(s, out) }))
+		run := func() {
+			err := stage(out, s.name, func() (string, time.Duration, error) { return t.step(s, out) })
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		}
+		if s.fills {
+			all.Go(run)
+			continue
+		}
+		together.Go(run)
+		if !s.beside {
+			together.Wait()
+		}
 	}
+	all.Wait()
 	for _, s := range t.skips() {
 		fmt.Fprintln(out, "skipped:", s)
 	}
@@ -99,26 +118,17 @@ func gate(steps []step, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// step runs a step, and what is to run beside it.
-func (t *tally) step(s step, out io.Writer) (string, error) {
-	if beside := s.beside; beside != nil {
-		s.beside = nil
-		var otherSaid string
-		var otherErr error
-		var other sync.WaitGroup
-		other.Go(func() { otherSaid, otherErr = t.step(*beside, out) })
-		said, err := t.step(s, out)
-		other.Wait()
-		return said + otherSaid, errors.Join(err, otherErr)
-	}
+// step runs a step, and counts its tests.
+func (t *tally) step(s step, out io.Writer) (string, time.Duration, error) {
 	if s.tests {
-		return "", t.run(out, s.env, s.args)
+		worked, err := t.run(out, s.env, s.args)
+		return "", worked, err
 	}
-	said, err := output(s.env, s.args...)
+	said, worked, err := output(s.env, s.args...)
 	if err == nil && s.name == "gofmt" && said != "" {
 		err = errors.New("not formatted: run `gofmt -w` on these")
 	}
-	return said, err
+	return said, worked, err
 }
 
 // needsMore says whether a step needs more than Go.
@@ -131,8 +141,7 @@ func install(out io.Writer) (wait func() error) {
 	requireEverything(out)
 	done := make(chan error, 1)
 	go func() {
-		done <- stage(out, "what the tests need", func() (string,
-			error) {
+		done <- stage(out, "what the tests need", func() (string, time.Duration, error) {
 			return output(nil, "scripts/install-test-deps")
 		})
 	}()

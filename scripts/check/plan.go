@@ -14,18 +14,12 @@ type step struct {
 	env    []string // in addition to that of this process, as "NAME=value"
 	args   []string // the command
 	tests  bool     // it is a run of go test, whose tests are counted
-	waits  bool     // its tests wait more than they compute
-	fills  bool     // it takes the processor time that a step leaves which waits
-	beside *step    // runs at the same time, as a part of this stage; may be nil
+	beside bool     // the next step begins with it
+	fills  bool     // the same, and those after that do not wait for it: it takes what they leave of the processors
 }
 
 // String is the step as one types it.
 func (s step) String() string {
-	if s.beside != nil {
-		other := *s.beside
-		s.beside = nil
-		return s.String() + " &\n" + other.String()
-	}
 	words := slices.Clone(s.env)
 	for _, a := range s.args {
 		if strings.ContainsAny(a, " $|()^*{}") {
@@ -33,15 +27,10 @@ func (s step) String() string {
 		}
 		words = append(words, a)
 	}
-	return strings.Join(words, " ")
-}
-
-// title is the name of a step and of those beside it.
-func (s step) title() string {
-	if s.beside == nil || s.beside.title() == s.name {
-		return s.name
+	if s.beside || s.fills {
+		words = append(words, "&")
 	}
-	return s.name + "; " + s.beside.title()
+	return strings.Join(words, " ")
 }
 
 // part is a group of steps that can be run by its name.
@@ -55,9 +44,9 @@ var parts = []part{
 	{"lint", "format, go vet and staticcheck", lint, lint},
 	{"packages", "most packages, side by side", untimed, untimedTwice},
 	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
+	{"mutants", "tests find each seeded bug", mutants, mutants},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
-	{"mutants", "tests find each seeded bug", mutants, mutants},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
 	{"shells", "three hundred seeds of the shells around the cores, with the race detector", nil, shells},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
@@ -80,26 +69,28 @@ func plan(t *tree, all bool, names []string) ([]step, error) {
 			make = p.all
 		}
 		if make != nil && (len(names) == 0 || slices.Contains(names, p.name)) {
-			for _, s := range make(t) {
-				steps = s.join(steps)
-			}
+			steps = append(steps, make(t)...)
 		}
 	}
+	yield(steps)
 	return steps, nil
 }
 
-// join adds a step to those before it: beside one that waits, if it can fill that, else behind them.
-func (s step) join(steps []step) []step {
-	i := slices.IndexFunc(steps, func(o step) bool { return o.waits })
-	if !s.fills || i < 0 {
-		return append(steps, s)
+// yield makes steps that fill run only when nobody else wants a processor, so that they do not hold up tests that
+// measure time. Those that have only others of their kind after them have nothing to fill.
+func yield(steps []step) {
+	others := false
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := &steps[i]
+		switch {
+		case !s.fills:
+			others = true
+		case others:
+			s.args = append([]string{"chrt", "--idle", "0"}, s.args...)
+		default:
+			s.fills = false
+		}
 	}
-	last := &steps[i]
-	for last.beside != nil {
-		last = last.beside
-	}
-	last.beside = &s
-	return steps
 }
 
 // tree is what is known of the packages.
@@ -171,8 +162,8 @@ func lint(t *tree) []step {
 	return []step{
 		{name: "gofmt", args: []string{"gofmt", "-l", "."}},
 		{name: "go vet", args: []string{"go", "vet", "./..."}},
-		{name: "go vet, crash points and mutants", args: tagged},
-		{name: "staticcheck", args: []string{"go", "tool", "staticcheck", "./..."}},
+		{name: "go vet, crash points and mutants", args: tagged, fills: true},
+		{name: "staticcheck", args: []string{"go", "tool", "staticcheck", "./..."}, fills: true},
 	}
 }
 
@@ -202,13 +193,13 @@ func (t *tree) all(name string, twice bool, so func(pkg) bool, flag string) []st
 	return append(steps, t.run(name+", race detector", concurrent, flag, "-race", "-short")...)
 }
 
-// beside makes one step of several, which run at the same time. One step alone leaves a processor idle while its last
-// package runs, or while most of its tests wait.
+// beside makes steps run at the same time. One alone leaves a processor idle while its last package runs, or while most
+// of its tests wait.
 func beside(steps []step) []step {
-	for i := len(steps) - 1; i > 0; i-- {
-		steps[i-1].beside = &steps[i]
+	for i := range len(steps) - 1 {
+		steps[i].beside = true
 	}
-	return steps[:min(1, len(steps))]
+	return steps
 }
 
 func (t *tree) e2e(name string, flags ...string) []step {
@@ -231,20 +222,21 @@ func e2eAll(t *tree) []step {
 }
 
 func (t *tree) ends(name string, env, flags []string, race ...string) []step {
-	steps := t.e2e(name, append(flags, "-parallel=4", "-skip="+long)...)
-	beside := t.e2e(name, append(flags, "-parallel=6", "-run="+long)...)
-	steps[0].env, beside[0].env, steps[0].beside, steps[0].waits = env, env, &beside[0], true
-	return append(steps, t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
+	steps := append(t.e2e(name, append(flags, "-parallel=4", "-skip="+long)...),
+		t.e2e(name+", long tests", append(flags, "-parallel=6", "-run="+long)...)...)
+	for i := range steps {
+		steps[i].env = env
+	}
+	return append(beside(steps), t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
 }
 
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
 const matrixAll = "HOLDFAST_MATRIX=all"
 
-// mutants runs only when nobody else wants a processor, so that it does not hold up tests that measure time.
 func mutants(t *tree) []step {
 	steps := t.run("seeded bugs", t.mutated, "-tags=mutants", "-run=^TestMutants")
 	for i := range steps {
-		steps[i].args, steps[i].fills = append([]string{"chrt", "--idle", "0"}, steps[i].args...), true
+		steps[i].fills = true
 	}
 	return steps
 }
@@ -291,7 +283,7 @@ func findTree() (*tree, error) {
 	const format = "{{.Module.Path}}\t{{.ImportPath}}\t{{.Dir}}\t{{join .TestGoFiles \" \"}} " +
 		"{{join .XTestGoFiles \" \"}}\t{{join .TestImports \" \"}} {{join .XTestImports \" \"}} \t" +
 		"{{join .IgnoredGoFiles \" \"}}"
-	list, err := output(nil, "go", "list", "-f", format, "./...")
+	list, _, err := output(nil, "go", "list", "-f", format, "./...")
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, list)
 	}

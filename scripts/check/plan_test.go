@@ -19,38 +19,37 @@ func repository(t *testing.T) *tree {
 	return found
 }
 
-// eachOf returns the steps of the gate or of test-all, also those that run beside another.
-func eachOf(t *testing.T, found *tree, full bool) (list []step) {
+// eachOf returns the steps of the gate or of test-all.
+func eachOf(t *testing.T, found *tree, full bool) []step {
 	t.Helper()
 	steps, err := plan(found, full, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range steps {
-		for s := &steps[i]; s != nil; s = s.beside {
-			list = append(list, *s)
-		}
-	}
-	return list
+	return steps
 }
 
-// has says whether a step runs the tests of a package. Two steps that run side by side run all if what one of them
-// skips is what the other runs. A short run counts for the tests that are the same then.
-func (s step) has(p pkg) bool {
-	if s.beside != nil && slices.Contains(s.args, "-skip="+long) && slices.Contains(s.beside.args, "-run="+long) {
-		s.args = slices.DeleteFunc(slices.Clone(s.args), func(a string) bool { return a == "-skip="+long })
+// has says whether a step runs the tests of a package: all of them, or with what another step runs that the first
+// skips. A short run counts for the tests that are the same then.
+func (s step) has(p pkg, others []step) bool {
+	if !s.tests || !slices.Contains(s.args, "./"+p.path) {
+		return false
 	}
-	return s.tests && slices.Contains(s.args, "./"+p.path) && !slices.ContainsFunc(s.args, func(a string) bool {
-		return strings.HasPrefix(a, "-run") || strings.HasPrefix(a, "-skip") || strings.HasPrefix(a, "-tags")
+	return !slices.ContainsFunc(s.args, func(a string) bool {
+		skipped, skips := strings.CutPrefix(a, "-skip=")
+		elsewhere := slices.ContainsFunc(others, func(o step) bool {
+			return slices.Contains(o.args, "-run="+skipped) && slices.Contains(o.args, "./"+p.path)
+		})
+		return strings.HasPrefix(a, "-run") || strings.HasPrefix(a, "-tags") || skips && !elsewhere
 	})
 }
 
 // hasLong says whether a step runs the tests of a package that do less in a short run.
-func (s step) hasLong(p pkg) bool {
+func (s step) hasLong(p pkg, others []step) bool {
 	if slices.Contains(s.args, "-short") {
 		return false
 	}
-	return s.has(p) || slices.Contains(s.args, "./"+p.path) && slices.Contains(s.args, p.longTests())
+	return s.has(p, others) || slices.Contains(s.args, "./"+p.path) && slices.Contains(s.args, p.longTests())
 }
 
 // Nothing is lost between the gate and test-all: both run all tests of each package, the gate with the race detector
@@ -62,11 +61,11 @@ func TestEveryPackageIsInAPart(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		steps := eachOf(t, found, full)
 		for _, p := range found.packages {
-			runs := slices.ContainsFunc(steps, func(s step) bool { return s.has(p) })
+			runs := slices.ContainsFunc(steps, func(s step) bool { return s.has(p, steps) })
 			if !runs {
 				t.Errorf("all=%v: no step runs all tests of %s", full, p.path)
 			}
-			long := slices.ContainsFunc(steps, func(s step) bool { return s.hasLong(p) })
+			long := slices.ContainsFunc(steps, func(s step) bool { return s.hasLong(p, steps) })
 			if len(p.shorter) > 0 && !long {
 				t.Errorf("all=%v: %s runs only with -short, and %q do less then", full, p.path, p.shorter)
 			}
@@ -158,6 +157,32 @@ func TestTags(t *testing.T) {
 	for _, want := range []string{"lab/sim", "stream"} {
 		if !slices.ContainsFunc(found.mutated, func(p pkg) bool { return p.path == want }) {
 			t.Errorf("%s is not among those with seeded bugs: %v", want, found.mutated)
+		}
+	}
+}
+
+// What fills runs at idle priority, and only where something else follows.
+func TestFilling(t *testing.T) {
+	found := repository(t)
+	for _, c := range []struct {
+		parts []string
+		want  int
+	}{{nil, 3}, {[]string{"lint"}, 0}, {[]string{"mutants"}, 0}, {[]string{"mutants", "e2e"}, 1}} {
+		steps, err := plan(found, false, c.parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range steps {
+			if s.fills != (s.args[0] == "chrt") {
+				t.Errorf("%v: %s fills: %t", c.parts, s, s.fills)
+			}
+			if s.fills {
+				n++
+			}
+		}
+		if n != c.want || steps[len(steps)-1].fills || steps[len(steps)-1].beside {
+			t.Errorf("%v: %d steps fill, want %d, and the last one is waited for", c.parts, n, c.want)
 		}
 	}
 }

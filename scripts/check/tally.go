@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // tally counts tests over several runs of `go test`. A test that ran twice counts
@@ -37,22 +38,22 @@ type event struct {
 }
 
 // run runs `go test -json …` and prints the closing line of every package, and all that failed
-// tests printed.
-func (t *tally) run(out io.Writer, env, args []string) error {
+// tests printed. It returns the processor time.
+func (t *tally) run(out io.Writer, env, args []string) (time.Duration, error) {
 	cmd := command(env, args...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
-	readErr := t.read(stdout, out)
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("go test: %w", err)
+	err = t.read(stdout, out)
+	if failed := cmd.Wait(); failed != nil {
+		err = fmt.Errorf("go test: %w", failed)
 	}
-	return readErr
+	return worked(cmd), err
 }
 
 // read takes the events of one run.

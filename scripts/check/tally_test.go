@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // module writes the files of a small module and moves into it.
@@ -55,7 +56,7 @@ func TestFine(t *testing.T) {}
 	})
 	var tests tally
 	var out strings.Builder
-	if err := tests.run(&out, nil, []string{"go", "test", "-json", "./..."}); err == nil {
+	if _, err := tests.run(&out, nil, []string{"go", "test", "-json", "./..."}); err == nil {
 		t.Error("failing tests give no error")
 	}
 	// Passed: Pass, Pass/sub, Short, and Fine of bad and silent. Failed: Fail, Exit, and the packages broken and
@@ -86,7 +87,7 @@ func TestTallyOfTwoRuns(t *testing.T) {
 	var tests tally
 	var out strings.Builder
 	for _, args := range [][]string{{"./..."}, {"-short", "./..."}} {
-		if err := tests.run(&out, nil, append([]string{"go", "test", "-json"}, args...)); err != nil {
+		if _, err := tests.run(&out, nil, append([]string{"go", "test", "-json"}, args...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,10 +114,10 @@ func TestSlowest(t *testing.T) {
 func TestStage(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var out strings.Builder
-	if err := stage(&out, "good", func() (string, error) { return output(nil, "go", "version") }); err != nil {
+	if err := stage(&out, "good", func() (string, time.Duration, error) { return output(nil, "go", "version") }); err != nil {
 		t.Error(err)
 	}
-	if err := stage(&out, "bad", func() (string, error) {
+	if err := stage(&out, "bad", func() (string, time.Duration, error) {
 		return output(nil, "go", "nonsense")
 	}); err == nil || !strings.HasSuffix(err.Error(), "bad: exit status 2") {
 		t.Errorf("error %v", err)
@@ -131,29 +132,37 @@ func TestStage(t *testing.T) {
 // What a command says beside its output is no part of it, unless it fails.
 func TestOutput(t *testing.T) {
 	const both = "echo out; echo aside >&2; "
-	if said, err := output(nil, "sh", "-c", both); err != nil || said != "out\n" {
+	if said, _, err := output(nil, "sh", "-c", both); err != nil || said != "out\n" {
 		t.Errorf("%q, %v", said, err)
 	}
-	if said, err := output(nil, "sh", "-c", both+"exit 3"); err == nil || said != "out\naside\n" {
+	if said, _, err := output(nil, "sh", "-c", both+"exit 3"); err == nil || said != "out\naside\n" {
 		t.Errorf("%q, %v", said, err)
 	}
 }
 
-// What runs beside a step is a part of it: its tests are counted, and its failure is that of the step.
+// The next step begins with one that has it beside it, and waits for both. What fills runs beside all that follows, and
+// what it finds counts.
 func TestStepsSideBySide(t *testing.T) {
-	module(t, map[string]string{"good/a_test.go": mixed, "bad/a_test.go": "package bad\nvar x int = \"text\"\n"})
-	tests := func(pkg string, beside *step) step {
-		return step{args: []string{"go", "test", "-json", pkg}, tests: true, beside: beside}
+	dir := t.TempDir()
+	meet := func(own, other string) []string { // each waits for the other
+		return []string{"sh", "-c", "touch " + own + "; until [ -e " + other + " ]; do sleep 0.01; done"}
 	}
-	good, bad := tests("./good", nil), tests("./bad", nil)
-	for _, s := range []step{tests("./good", &bad), tests("./bad", &good)} {
-		var tests tally
-		var out strings.Builder
-		if _, err := tests.step(s, &out); err == nil {
-			t.Error("one of two fails, and this is no error")
-		}
-		if got, want := tests.String(), "3 passed, 1 failed, 1 skipped"; got != want {
-			t.Errorf("closing line %q, want %q", got, want)
+	t.Chdir(dir)
+	var out strings.Builder
+	err := gate([]step{
+		{name: "all the time", args: meet("filling", "last"), fills: true},
+		{name: "fills and fails", args: []string{"false"}, fills: true},
+		{name: "one", args: meet("one", "two"), beside: true},
+		{name: "two", args: meet("two", "one")},
+		{name: "after both", args: []string{"ls", "one", "two"}},
+		{name: "last", args: meet("last", "filling")},
+	}, &out)
+	if err == nil || !strings.Contains(err.Error(), "fills and fails: exit status 1") {
+		t.Errorf("error %v", err)
+	}
+	for _, name := range []string{"all the time", "one", "two", "after both", "last"} {
+		if !strings.Contains(out.String(), "ok    "+name+"  (") {
+			t.Errorf("%s is not ok in\n%s", name, out.String())
 		}
 	}
 }
