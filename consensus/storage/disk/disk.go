@@ -79,7 +79,7 @@ func Open(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) 
 func prepare(dir string, owner Owner, fsync bool, log *slog.Logger) (*Disk, error) {
 	d := &Disk{dir: dir, walDir: filepath.Join(dir, "wal"), snapDir: filepath.Join(dir, "snap"), owner: owner,
 		fsync: fsync, log: log}
-	d.synced = synced{dir: dir, walDir: d.walDir, fsync: fsync}
+	d.synced = synced{dir: dir, fsync: fsync}
 	if err := os.MkdirAll(d.snapDir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the directory of the log: %w; name one that this process may write", err)
 	}
@@ -113,9 +113,6 @@ func (d *Disk) load() (map[uint64]storage.Saved, error) {
 	}
 	if !wal.Exist(d.walDir) {
 		return nil, d.create(files)
-	}
-	if err := d.synced.verify(); err != nil {
-		return nil, d.damaged(err)
 	}
 	l, err := d.read(files)
 	if err != nil {
@@ -154,12 +151,15 @@ func (d *Disk) create(snapshots map[uint64][]snapshotFile) error {
 	return nil
 }
 
-// read reads the log, of each group after its newest snapshot, and opens it for writing. A snapshot that is newer than
-// what the log has committed was not finished: the group is read after the one before it.
+// read verifies and reads the log, of each group after its newest snapshot, and opens it for writing. A snapshot that is
+// newer than what the log has committed was not finished: the group is read after the one before it.
 func (d *Disk) read(snapshots map[uint64][]snapshotFile) (*loaded, error) {
 	list, err := segments(d.walDir)
 	if err != nil {
 		return nil, err
+	}
+	if err := d.synced.verify(list); err != nil {
+		return nil, d.damaged(err)
 	}
 	l := &loaded{}
 	for unfinished := true; unfinished; {
@@ -231,7 +231,7 @@ func (d *Disk) Mark() error {
 	if err := d.wal.sync(); err != nil {
 		return full(d.dir, fmt.Errorf("sync the log in %s: %w", d.walDir, err))
 	}
-	return full(d.dir, d.synced.mark())
+	return full(d.dir, d.synced.mark(d.wal.segments))
 }
 
 // Close closes the log; saved data remain.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,32 +41,20 @@ type part struct {
 
 // synced writes that file. It finds the ends of the records in the segments by itself.
 type synced struct {
-	dir, walDir string
-	fsync       bool
-	parts       []part
-	tail        *os.File // the segment of the last part, to read; nil: not open
-	file        *os.File // nil: not open
-	buf         []byte
+	dir   string
+	fsync bool
+	parts []part
+	tail  *os.File // the segment of the last part, to read; nil: not open
+	file  *os.File // nil: not open
+	buf   []byte
 }
 
-// path is the path of a segment; "" if it does not exist.
-func (s *synced) path(segment uint64) (string, error) {
-	found, err := filepath.Glob(filepath.Join(s.walDir, fmt.Sprintf("%016x-*.wal", segment)))
-	if err != nil || len(found) == 0 {
-		return "", err
+// path is the path of a segment among those of the log; "" if it is not there.
+func path(log []segment, seq uint64) string {
+	if i := slices.IndexFunc(log, func(s segment) bool { return s.seq == seq }); i >= 0 {
+		return log[i].path
 	}
-	return found[0], nil
-}
-
-// first is the oldest segment that exists.
-func (s *synced) first() (uint64, error) {
-	found, err := filepath.Glob(filepath.Join(s.walDir, "*.wal")) // sorted
-	if err != nil || len(found) == 0 {
-		return 0, errors.Join(err, fmt.Errorf("there is no log in %s", s.walDir))
-	}
-	var segment uint64
-	_, err = fmt.Sscanf(filepath.Base(found[0]), "%016x-", &segment)
-	return segment, err
+	return ""
 }
 
 // load reads the file, if there is one.
@@ -94,17 +83,13 @@ func (s *synced) load() error {
 }
 
 // verify compares the log with what was synced.
-func (s *synced) verify() error {
-	first, err := s.first()
-	if err != nil {
-		return err
+func (s *synced) verify(log []segment) error {
+	if len(log) == 0 {
+		return errors.New("it has no segment")
 	}
-	s.purge(first)
+	s.purge(log[0].seq)
 	for _, p := range s.parts {
-		path, err := s.path(p.segment)
-		if err != nil {
-			return err
-		}
+		path := path(log, p.segment)
 		if path == "" {
 			return fmt.Errorf("segment %016x is missing", p.segment)
 		}
@@ -129,9 +114,9 @@ func (s *synced) verify() error {
 }
 
 // mark records that all records of the log are synced.
-func (s *synced) mark() error {
-	if err := s.advance(); err != nil {
-		return fmt.Errorf("read the log in %s again: %w", s.walDir, err)
+func (s *synced) mark(log []segment) error {
+	if err := s.advance(log); err != nil {
+		return fmt.Errorf("read the log of %s again: %w", s.dir, err)
 	}
 	if err := s.write(); err != nil {
 		return fmt.Errorf("note in %s how much of the log is synced: %w", s.dir, err)
@@ -140,11 +125,8 @@ func (s *synced) mark() error {
 }
 
 // advance adds what was written since the last call.
-func (s *synced) advance() error {
-	first, err := s.first()
-	if err != nil {
-		return err
-	}
+func (s *synced) advance(log []segment) error {
+	first := log[0].seq
 	if s.purge(first); len(s.parts) == 0 {
 		s.parts = []part{{segment: first}}
 		if err := s.closeTail(); err != nil {
@@ -154,11 +136,8 @@ func (s *synced) advance() error {
 	for {
 		last := &s.parts[len(s.parts)-1]
 		if s.tail == nil {
-			path, err := s.path(last.segment)
-			if err != nil {
-				return err
-			}
-			if s.tail, err = os.Open(path); err != nil {
+			var err error
+			if s.tail, err = os.Open(path(log, last.segment)); err != nil {
 				return err
 			}
 		}
@@ -166,8 +145,8 @@ func (s *synced) advance() error {
 		if err != nil || !ended {
 			return err
 		}
-		if next, err := s.path(last.segment + 1); err != nil || next == "" {
-			return err
+		if path(log, last.segment+1) == "" {
+			return nil
 		}
 		s.parts = append(s.parts[max(0, len(s.parts)+1-maxParts):], part{segment: last.segment + 1})
 		if err := s.closeTail(); err != nil {
