@@ -45,6 +45,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted
+		t.Parallel()
 		if sum, died := run(t, swarm, "", "-seeds", "20"); len(sum.Failed) > 0 || died != "" {
 			t.Errorf("without any bug: %+v\n%s", sum.Failed, died)
 		}

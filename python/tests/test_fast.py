@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 
 def start(which: str) -> "subprocess.Popen[str]":
     environ = dict(os.environ, PYTHONHASHSEED="0", PYTHONPATH=os.pathsep.join([str(HERE), str(HERE.parent)]))
+    environ.pop("PYTHONUNBUFFERED", None)  # a write for each of its lines costs more than the line
     command = [sys.executable, "-W", "ignore", str(HERE / "parity.py"), which]
     return subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
