@@ -151,8 +151,8 @@ func (d *Disk) create(snapshots map[uint64][]snapshotFile) error {
 	return nil
 }
 
-// read verifies and reads the log, of each group after its newest snapshot, and opens it for writing. A snapshot that is
-// newer than what the log has committed was not finished: the group is read after the one before it.
+// read verifies and reads the log, of each group after its newest snapshot, and opens it for writing. A snapshot that
+// is newer than what the log has committed was not finished: the group is read after the one before it.
 func (d *Disk) read(snapshots map[uint64][]snapshotFile) (*loaded, error) {
 	list, err := segments(d.walDir)
 	if err != nil {
