@@ -144,10 +144,10 @@ func (w *Watchdog[C]) look() {
 		return
 	case word != w.seen:
 		w.seen, w.ticks = word, 0
-	case phase == idle && w.guard.word.CompareAndSwap(word, word&^phases|asleep):
+	case phase == idle && w.guard.word.CompareAndSwap(word, word-idle+asleep):
 		return
 	case phase == running && now.Sub(w.due) < w.step:
-		if w.ticks++; w.ticks >= Steps && w.guard.word.CompareAndSwap(word, word&^phases|abandoned) {
+		if w.ticks++; w.ticks >= Steps && w.guard.word.CompareAndSwap(word, word-running+abandoned) {
 			w.ended = true
 			go w.hangs(w.guard.calls[word>>phaseBits&1])
 			return
