@@ -78,7 +78,7 @@ func (c *Core) degrade(session Session, b southbound.Batch) (bool, error) {
 		}
 		rest = after
 		e := event{b.Epoch, b.First}
-		if !c.minority.handled[id].before(e) {
+		if !c.isNext(id, e) {
 			continue
 		}
 		c.minority.handled[id] = e
@@ -88,6 +88,17 @@ func (c *Core) degrade(session Session, b southbound.Batch) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// isNext reports whether an event is the next one of its switch that was not handled, or of another epoch. Events that
+// were delivered when the minority began may come before those that they follow. The agent sends all of them again, in
+// order.
+func (c *Core) isNext(id openflow.DatapathID, e event) bool {
+	last := c.minority.handled[id]
+	if epoch, seq := c.ledger.Logged(id); last.before(event{epoch, seq}) {
+		last = event{epoch, seq}
+	}
+	return last.before(e) && (e.epoch != last.epoch || e.seq == last.seq+1)
 }
 
 // leaveClaimed ends the service of switches that another leader has claimed.

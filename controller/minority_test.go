@@ -69,6 +69,19 @@ func TestMinority(t *testing.T) {
 	}
 }
 
+// An event that was delivered when the minority began, and comes before those that were undone, is handled in its turn.
+func TestMinorityKeepsTheOrder(t *testing.T) {
+	s, one := markedStand(t)
+	one.events(5, 2, packetIn)
+	s.turn()
+	s.alone()
+	s.trace = nil
+	one.events(5, 3, packetIn)
+	s.said("1: taken")
+	one.events(5, 2, packetIn, packetIn)
+	s.said("1: 1 best-effort commands of 5 in 3", "1: 1 best-effort commands of 5 in 3", "1: taken")
+}
+
 // Nothing of what a handler does in a minority stays, except for its commands to switches that are connected here.
 func TestMinorityChangesNothing(t *testing.T) {
 	s, one := markedStand(t)

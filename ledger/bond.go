@@ -94,7 +94,7 @@ func (tx *Tx) Follow(to Shard) error {
 	at, known := c.where(Actor{tx.app, to})
 	was, stays := c.unmoved[f.actor]
 	switch {
-	case !known || at.Group == c.group:
+	case !known || at.Group == c.group || c.degrading:
 		return nil
 	case stays && c.clock-was.since < int64(rememberUnmoved):
 		return fmt.Errorf("%v does not move to group %d: %w", f.actor, at.Group, was.err)
