@@ -151,6 +151,7 @@ func (c *Controller) runGroup(g *group) {
 // run is the goroutine that owns the group. It ends with end, or when its consensus fails, and has then stopped the
 // node.
 func (g *group) run() {
+	defer g.rejectAll() // what was put before done was closed
 	defer close(g.done)
 	g.err = g.supervise()
 	close(g.ended)
@@ -170,6 +171,18 @@ func (g *group) run() {
 	}
 	if g.encoding {
 		<-g.encoded
+	}
+}
+
+// rejectAll rejects what waits in the inbox.
+func (g *group) rejectAll() {
+	for {
+		select {
+		case it := <-g.inbox:
+			it.reject()
+		default:
+			return
+		}
 	}
 }
 

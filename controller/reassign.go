@@ -120,12 +120,18 @@ func (s *seat) put(it item) *group {
 	return s.g.put(it)
 }
 
+// put returns nil if the group has ended, and nobody takes the item.
 func (g *group) put(it item) *group {
 	select {
 	case g.inbox <- it:
-		return g
 	case <-g.done:
 		return nil
+	}
+	select {
+	case <-g.done: // perhaps before the item was put
+		return nil
+	default: // run rejects the item if it is not taken
+		return g
 	}
 }
 
@@ -184,7 +190,9 @@ func (c *Controller) reassignSession(r reassignment) {
 	defer seat.mu.Unlock()
 	if g := c.replica(r.to.Group); g != nil {
 		seat.g = g
-		g.put(item{kind: attach, session: r.session, to: r.to})
+		if g.put(item{kind: attach, session: r.session, to: r.to}) == nil {
+			r.session.Close(errClosing) // it connects again
+		}
 		return
 	}
 	c.dismiss(r.session, c.elsewhere(r.session.Switch(), r.to.Group))

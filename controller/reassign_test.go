@@ -58,3 +58,20 @@ func TestSwitchesMove(t *testing.T) {
 	}
 	t.Log(fmt.Sprint(moves, " moves, ", r.Total.Sent, " packets"))
 }
+
+// A group that has ended takes nothing, though its inbox has room: a session would wait for ever to be used.
+func TestEndedGroupTakesNothing(t *testing.T) {
+	g := &group{inbox: make(chan item, inboxSize), done: make(chan struct{})}
+	if g.put(item{kind: detach}) != g {
+		t.Error("a group that runs takes nothing")
+	}
+	close(g.done)
+	for range 20 {
+		if g.put(item{kind: detach}) != nil {
+			t.Fatal("a group that has ended takes a session")
+		}
+	}
+	if g.rejectAll(); len(g.inbox) > 0 {
+		t.Error("what it did not take is not rejected")
+	}
+}
