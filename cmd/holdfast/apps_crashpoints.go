@@ -10,6 +10,7 @@ func init() {
 	applications["careless"] = plain(apps.NewCareless)
 	applications["counter"] = plain(apps.NewCounter)
 	applications["fragile"] = plain(apps.NewFragile)
+	applications["meter"] = plain(apps.NewMeter)
 	applications["redirect"] = plain(apps.NewRedirect)
 	applications["rerouter"] = plain(apps.NewRerouter)
 }

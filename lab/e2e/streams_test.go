@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// streamCluster is three controllers that lead a group each, with a switch in each group and a host at each switch. One
-// actor sends packets from host to host, so that they pass several groups.
+// streamCluster is controllers that lead a group each, and switches with a host each, which are distributed among the
+// groups.
 type streamCluster struct {
 	*testCluster
 	groups []uint64 // of the switches
@@ -24,22 +24,12 @@ type streamCluster struct {
 	renews bool     // a switch may begin a new epoch
 }
 
+// startStreams runs three controllers, and a switch in each group. One actor sends packets from host to host, so that
+// they pass several groups.
 func (m mode) startStreams(t *testing.T, cfg cluster.Config) *streamCluster {
 	t.Helper()
-	cfg.Apps, cfg.Sections = []string{exchange.Name}, "groups: per-controller\n"
-	s := &streamCluster{testCluster: m.start(t, crashSwitches, cfg), sent: make([]int, crashSwitches)}
-	s.expectDeaths()
-	s.check(s.WaitHome(s.ctx))
-	s.connect()
-	st := s.waitUp(crashSwitches)
-	s.groups = make([]uint64, crashSwitches)
-	for _, sw := range st.Switches {
-		var id int
-		if _, err := fmt.Sscanf(sw.Switch, "%x", &id); err != nil {
-			t.Fatalf("datapath id %q: %v", sw.Switch, err)
-		}
-		s.groups[id-1] = sw.Group
-	}
+	cfg.Apps = []string{exchange.Name}
+	s := m.startGroups(t, crashSwitches, cfg)
 	for i, g := range s.groups {
 		for _, other := range s.groups[:i] {
 			if g == other {
@@ -48,6 +38,24 @@ func (m mode) startStreams(t *testing.T, cfg cluster.Config) *streamCluster {
 		}
 		s.packet(i, i, "hello") // makes the host known
 		s.arrive(i)
+	}
+	return s
+}
+
+// startGroups runs controllers with n switches.
+func (m mode) startGroups(t *testing.T, n int, cfg cluster.Config) *streamCluster {
+	t.Helper()
+	cfg.Sections = "groups: per-controller\n" + cfg.Sections
+	s := &streamCluster{testCluster: m.start(t, n, cfg), groups: make([]uint64, n), sent: make([]int, n)}
+	s.expectDeaths()
+	s.check(s.WaitHome(s.ctx))
+	s.connect()
+	for _, sw := range s.waitUp(n).Switches {
+		var id int
+		if _, err := fmt.Sscanf(sw.Switch, "%x", &id); err != nil {
+			t.Fatalf("datapath id %q: %v", sw.Switch, err)
+		}
+		s.groups[id-1] = sw.Group
 	}
 	return s
 }
@@ -93,7 +101,7 @@ func (s *streamCluster) exactStreams() oracle.Streams {
 	if streams.Fault != "" || streams.Received == 0 {
 		s.t.Errorf("%+v", streams)
 	}
-	if r.Epochs != crashSwitches && !s.renews {
+	if r.Epochs != len(s.switches) && !s.renews {
 		s.t.Errorf("%d epochs: a switch lost its connection", r.Epochs)
 	}
 	return streams

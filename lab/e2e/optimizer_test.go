@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+)
+
+// meters is a cluster with the optimizer, and with the application meter, which has an actor for each switch.
+type meters struct{ *streamCluster }
+
+// firstGroup is where all actors of meter begin.
+const firstGroup = 1
+
+// TestOptimizer: while packets are answered, the actors of an application come to the groups of their switches, and
+// fewer messages go from one group to another. Those that are pinned stay until they are released, also if the leader
+// of the system group is killed in between: the next one goes on. holdfast actors, matrix and placement say so. No
+// packet is lost, repeated or reordered.
+func TestOptimizer(t *testing.T) {
+	inModes(t, []mode{withAgents, stock}, func(t *testing.T, m mode) {
+		if m.stock && !everything {
+			t.Skip("the optimizer does not see whether switches have agents")
+		}
+		s := meters{m.startGroups(t, 6, cluster.Config{Apps: []string{"meter"}, Sections: "placement: {optimize: true, " +
+			"window_ms: 200, windows: 2, threshold: 5, cooldown_ms: 60000, load: 50000}\n"})}
+		for i := range s.switches {
+			s.packet(i, i, "first")
+			s.arrive(i)
+		}
+		var far []int // switches in other groups than their actors
+		for i, g := range s.groups {
+			if g != firstGroup {
+				far = append(far, i)
+				s.pin(i, true)
+			}
+		}
+		if len(far) != 4 {
+			t.Fatalf("the switches are in the groups %v", s.groups)
+		}
+		stop := s.load()
+		s.stay(far)
+		s.crossings(far)
+
+		soon, late := far[:3], far[3:]
+		for _, i := range soon {
+			s.pin(i, false)
+		}
+		s.come(soon, late)
+		s.crossings(late)
+
+		s.check(s.Controllers()[s.leaderOf(0)].Kill())
+		s.stay(late)
+		s.pin(late[0], false)
+		s.come(late, nil)
+		stop()
+		if r := s.exactStreams(); r.Moves != len(far) {
+			t.Errorf("actors have moved %d times, want %d", r.Moves, len(far))
+		}
+	})
+}
+
+// load has each switch send a packet, again and again when all have the answers, until stop is called.
+func (s meters) load() (stop func()) {
+	end := make(chan struct{})
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for n := 0; ; n++ {
+			for i := range s.switches {
+				s.packet(i, i, fmt.Sprint("packet ", n))
+			}
+			for i, sw := range s.switches {
+				if err := sw.wait(1 + s.sent[i]); err != nil {
+					s.t.Error(err)
+					return
+				}
+			}
+			select {
+			case <-end:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	})
+	stop = sync.OnceFunc(func() { close(end); sending.Wait() })
+	s.t.Cleanup(stop)
+	return stop
+}
+
+// actor is the name of the actor of a switch.
+func (s meters) actor(i int) string { return fmt.Sprintf("application meter at %d", i+1) }
+
+// pin pins the actor of a switch to the first group, or releases it.
+func (s meters) pin(i int, pinned bool) {
+	s.t.Helper()
+	args, state := []string{"pin", "meter", "--number", fmt.Sprint(i + 1)}, "pinned"
+	if !pinned {
+		args, state = append(args, "--release"), "not pinned"
+	}
+	text, err := s.Command(s.ctx, args...)
+	s.check(err)
+	if want := fmt.Sprintf("%s lives in group %d, and is %s\n", s.actor(i), firstGroup, state); text != want {
+		s.t.Errorf("holdfast pin says %q, want %q", text, want)
+	}
+}
+
+// shown is what a command prints, decoded from --json, and as text.
+func shown[T any](s meters, command string) (v T, text string) {
+	s.t.Helper()
+	out, err := s.Command(s.ctx, command, "--json")
+	s.check(err)
+	s.check(json.Unmarshal([]byte(out), &v))
+	text, err = s.Command(s.ctx, command)
+	s.check(err)
+	return v, text
+}
+
+// optimized waits until the optimizer says something, and checks which share of the messages goes between groups then:
+// that of the switches which are far from their actors.
+func (s meters) optimized(what string, far []int, ok func(controller.Placement) bool) (controller.Placement, string) {
+	s.t.Helper()
+	want := float64(len(far)) / float64(len(s.switches))
+	await.Until(s.t, what, func() (yes bool) {
+		var p controller.Placement
+		s.get(s.leader(), "/v1/placement", &p)
+		return ok(p) && p.Local > 0 && math.Abs(p.Crossing/(p.Local+p.Crossing)-want) < 0.05
+	})
+	return shown[controller.Placement](s, "placement")
+}
+
+// stay waits until the optimizer has looked at enough windows to move those that are pinned, and checks that it has
+// not.
+func (s meters) stay(pinned []int) {
+	s.t.Helper()
+	p, text := s.optimized("the optimizer to look", pinned, func(p controller.Placement) bool { return p.Looked >= 4 })
+	if !p.Optimizes || p.Tried > 0 || len(p.Moved) > 0 || len(p.Candidates) > 0 ||
+		!strings.Contains(text, "went between groups (") || strings.Contains(text, "MOVED") {
+		s.t.Errorf("with pinned actors the optimizer says %+v\n%s", p, text)
+	}
+	s.live(pinned)
+}
+
+// come waits until the optimizer has moved the actors of switches to these, and checks that others have not moved.
+func (s meters) come(list, pinned []int) {
+	s.t.Helper()
+	p, text := s.optimized("the actors to come", pinned, func(p controller.Placement) bool {
+		return len(p.Moved) >= len(list)
+	})
+	for _, i := range list {
+		at := slices.IndexFunc(p.Moved, func(m controller.PlacementMove) bool { return m.Actor == s.actor(i) })
+		if at < 0 || p.Moved[at].From != firstGroup || p.Moved[at].To != s.groups[i] || p.Moved[at].Saves < 5 ||
+			p.Moved[at].Error != "" {
+			s.t.Errorf("the actor of switch %d has not come to group %d: %+v", i+1, s.groups[i], p)
+		}
+		s.matches(text, `meter at %d +%d +%d .* moved\n`, i+1, firstGroup, s.groups[i])
+	}
+	if p.Tried != len(list) || p.Failed > 0 {
+		s.t.Errorf("%d moves, %d of which failed, want those of %v\n%s", p.Tried, p.Failed, list, text)
+	}
+	s.live(pinned)
+}
+
+// live checks that the actors live where their switches are, but for those that are pinned.
+func (s meters) live(pinned []int) {
+	s.t.Helper()
+	a, text := shown[controller.Actors](s, "actors")
+	for i, group := range s.groups {
+		stays := ""
+		if slices.Contains(pinned, i) {
+			group, stays = firstGroup, "pinned"
+		}
+		at := slices.IndexFunc(a.Actors, func(v controller.ActorView) bool { return v.Actor == s.actor(i) })
+		if at < 0 || a.Actors[at].Group != group || a.Actors[at].Stays != stays {
+			s.t.Errorf("the actor of switch %d is not in group %d, %q: %+v", i+1, group, stays, a.Actors)
+		}
+		s.matches(text, `meter at %d +%d +c\d +%s `, i+1, group, cmp.Or(stays, "-"))
+	}
+}
+
+func (s meters) matches(text, format string, args ...any) {
+	s.t.Helper()
+	if !regexp.MustCompile(fmt.Sprintf(format, args...)).MatchString(text) {
+		s.t.Errorf("no line matches "+format+" in\n%s", append(args, text)...)
+	}
+}
+
+// crossings waits until the controllers have exchanged some more messages, and checks which share of them went from one
+// to another, as optimized does.
+func (s meters) crossings(far []int) {
+	s.t.Helper()
+	const enough = 300
+	before, _ := shown[controller.Matrix](s, "matrix")
+	within, between := 0, 0
+	await.Until(s.t, "messages", func() bool {
+		within, between = 0, 0
+		var m controller.Matrix
+		s.get(s.leader(), "/v1/matrix", &m)
+		for _, c := range m.Cells {
+			if n := int(c.Messages - messages(before, c.From, c.To)); c.From == c.To {
+				within += n
+			} else {
+				between += n
+			}
+		}
+		return within+between >= enough
+	})
+	share, want := float64(between)/float64(within+between), float64(len(far))/float64(len(s.switches))
+	if math.Abs(share-want) > 0.05 {
+		s.t.Errorf("%d messages within controllers and %d between them: a share of %.2f, want %.2f", within, between,
+			share, want)
+	}
+	_, text := shown[controller.Matrix](s, "matrix")
+	s.matches(text, `PACKET_IN +switches +meter +\d+`)
+}
