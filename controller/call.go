@@ -41,36 +41,53 @@ const (
 	lost                         // it may have been executed: the leader has changed
 )
 
-// outcome is the end of a call. Its message aliases the payload.
-type outcome struct {
+// Outcome is the end of a call. Its message aliases the payload.
+type Outcome struct {
 	id      uint64
 	kind    outcomeKind
 	message []byte
 }
 
-func (o outcome) append(b []byte) []byte {
+// Again reports whether the call was certainly not executed, and may be executed elsewhere or later: then it is sent
+// again. No other call is.
+func (o Outcome) Again() bool { return o.kind == elsewhere }
+
+// Reply returns what the application has replied, or why there is no reply. See Again first.
+func (o Outcome) Reply() ([]byte, error) {
+	switch o.kind {
+	case failed:
+		return nil, failedCall(o.message)
+	case busy:
+		return nil, errCallBusy
+	case lost:
+		return nil, errCallLost
+	}
+	return o.message, nil
+}
+
+func (o Outcome) append(b []byte) []byte {
 	b = append(binary.AppendUvarint(b, o.id), byte(o.kind))
 	return append(binary.AppendUvarint(b, uint64(len(o.message))), o.message...)
 }
 
 // nextOutcome decodes an answerPayload after its kind. The rest is nil at the end, or if it is damaged.
-func nextOutcome(b []byte) (o outcome, rest []byte) {
+func nextOutcome(b []byte) (o Outcome, rest []byte) {
 	id, n := binary.Uvarint(b)
 	if n <= 0 || len(b) == n {
-		return outcome{kind: lost}, nil
+		return Outcome{kind: lost}, nil
 	}
 	o.id, o.kind, b = id, outcomeKind(b[n]), b[n+1:]
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > uint64(len(b)-n) || o.kind > lost {
-		return outcome{kind: lost}, nil
+		return Outcome{kind: lost}, nil
 	}
 	b = b[n:]
 	o.message = b[:size]
 	return o, b[size:]
 }
 
-// callTo encodes a call.
-func callTo(q ledger.Call) []byte {
+// CallPayload is the payload that brings a call to the leader of its actor's group.
+func CallPayload(q ledger.Call) []byte {
 	kind := byte(callPayload)
 	if q.Resumes {
 		kind = resumePayload
@@ -80,7 +97,7 @@ func callTo(q ledger.Call) []byte {
 	return append(append(b, q.Name...), q.Message...)
 }
 
-// parseCall is the inverse of callTo; false if the payload is damaged.
+// parseCall is the inverse of CallPayload; false if the payload is damaged.
 func parseCall(b []byte) (q ledger.Call, ok bool) {
 	if len(b) < 2 {
 		return q, false
@@ -106,6 +123,9 @@ func parseCall(b []byte) (q ledger.Call, ok bool) {
 	return q, true
 }
 
+// AnswerPayload is the payload that brings answers to the controller that waits for them; see Outside.Answer.
+func AnswerPayload(answers []byte) []byte { return append([]byte{answerPayload}, answers...) }
+
 // called takes a call, or passes it on to the leader.
 func (c *Core) called(payload []byte) {
 	q, ok := parseCall(payload)
@@ -128,7 +148,7 @@ func (c *Core) called(payload []byte) {
 
 // refuse answers a call that is not executed.
 func (c *Core) refuse(q ledger.Call, why outcomeKind) {
-	c.outside.Answer(q.Caller, outcome{id: q.ID, kind: why}.append(nil))
+	c.outside.Answer(q.Caller, Outcome{id: q.ID, kind: why}.append(nil))
 }
 
 // refuseCalls refuses all calls that wait, because the leader has changed.
@@ -169,7 +189,7 @@ func (c *Core) answer() {
 				rest = append(rest, a)
 				continue
 			}
-			o := outcome{id: a.ID, message: a.Message}
+			o := Outcome{id: a.ID, message: a.Message}
 			if a.Failed {
 				o.kind = failed
 			}

@@ -31,11 +31,11 @@ func TestCalls(t *testing.T) {
 		return true
 	}
 	take := func(payload []byte) { s.core.Payload(s.now, 3, bytes.Clone(payload)) }
-	take(callTo(callOf(1, "nobody leads")))
+	take(CallPayload(callOf(1, "nobody leads")))
 	s.said(fmt.Sprintf("answer 1 to 9: %d ", elsewhere))
 	s.follow(2)
 	s.trace = nil
-	take(callTo(callOf(2, "on")))
+	take(CallPayload(callOf(2, "on")))
 	s.said()
 	if len(passed) != 1 {
 		t.Fatalf("%d calls are passed on", len(passed))
@@ -46,21 +46,21 @@ func TestCalls(t *testing.T) {
 	s.lead(3)
 	s.trace = nil
 	take(passed[1])
-	take(callTo(callOf(3, "bad")))
+	take(CallPayload(callOf(3, "bad")))
 	other := callOf(4, "x")
 	other.App = "nobody"
-	take(callTo(other))
+	take(CallPayload(other))
 	for end := range 12 {
-		take(callTo(callOf(5, ""))[:end]) // cut off
+		take(CallPayload(callOf(5, ""))[:end]) // cut off
 	}
 	s.turn()
 	s.saw("call on", "call bad")
 	s.said(fmt.Sprintf("answer 4 to 9: %d ", elsewhere))
 	s.commit()
 	s.said(fmt.Sprintf("answer 2 to 9: %d echo on", replied), fmt.Sprintf("answer 3 to 9: %d bad", failed))
-	take(callTo(callOf(6, "lost"))) // the client hears that the leader has changed
+	take(CallPayload(callOf(6, "lost"))) // the client hears that the leader has changed
 	s.turn()
-	take(callTo(callOf(7, "waits")))
+	take(CallPayload(callOf(7, "waits")))
 	s.follow(4)
 	s.saw("call lost")
 	s.lead(5)
@@ -73,7 +73,7 @@ func TestCallsWait(t *testing.T) {
 	s.lead(1)
 	s.trace = nil
 	for i := range maxCalls + 1 {
-		s.core.Payload(s.now, 3, callTo(callOf(uint64(i), "x")))
+		s.core.Payload(s.now, 3, CallPayload(callOf(uint64(i), "x")))
 	}
 	s.said(fmt.Sprintf("answer %d to 9: %d ", maxCalls, busy))
 	s.turn()
@@ -95,11 +95,11 @@ func TestCallEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := callOf(rapid.Uint64().Draw(t, "id"), rapid.String().Draw(t, "message"))
 		q.Name, q.Key.S = rapid.String().Draw(t, "name"), rapid.String().Draw(t, "key")
-		if got, ok := parseCall(callTo(q)); !ok || !reflect.DeepEqual(got, q) {
+		if got, ok := parseCall(CallPayload(q)); !ok || !reflect.DeepEqual(got, q) {
 			t.Fatalf("%+v %t, want %+v", got, ok, q)
 		}
 		parseCall(rapid.SliceOf(rapid.Byte()).Draw(t, "damaged"))
-		o := outcome{q.ID, outcomeKind(rapid.IntRange(0, int(lost)).Draw(t, "kind")), q.Message}
+		o := Outcome{q.ID, outcomeKind(rapid.IntRange(0, int(lost)).Draw(t, "kind")), q.Message}
 		if got, rest := nextOutcome(o.append(nil)); len(rest) > 0 || !reflect.DeepEqual(got, o) {
 			t.Fatalf("%+v, want %+v", got, o)
 		}
@@ -111,22 +111,23 @@ func TestCallEncoding(t *testing.T) {
 
 // Calls that wait end with their answer, or when who leads their group changes, and with nothing else.
 func TestWaitingCalls(t *testing.T) {
-	var s calls
+	s := NewCalls(7)
 	first, one := s.begin(1)
 	second, two := s.begin(2)
 	third, three := s.begin(2)
-	s.end(third)
-	answers := outcome{id: third, kind: replied}.append([]byte{answerPayload})
-	answers = outcome{id: first, kind: failed, message: []byte("why")}.append(answers)
-	if s.take(nil) || s.take([]byte{framePayload}) || !s.take(answers) || !s.take(answers) {
+	s.End(third)
+	answers := Outcome{id: third, kind: replied}.append([]byte{answerPayload})
+	answers = Outcome{id: first, kind: failed, message: []byte("why")}.append(answers)
+	if s.Take(nil) || s.Take([]byte{framePayload}) || !s.Take(answers) || !s.Take(answers) {
 		t.Error("a payload is taken for what it is not")
 	}
-	s.lost(1)
-	s.lost(2)
-	if o := <-one; o.kind != failed || string(o.message) != "why" || o.err().Error() != "why" {
-		t.Errorf("%+v", o)
+	s.Lost(1)
+	s.Lost(2)
+	if reply, err := (<-one).Reply(); err == nil || err.Error() != "why" || reply != nil {
+		t.Errorf("%q, %v", reply, err)
 	}
-	if o := <-two; o.kind != lost || !errors.Is(o.err(), errCallLost) {
+	o := <-two
+	if _, err := o.Reply(); o.Again() || !errors.Is(err, errCallLost) {
 		t.Errorf("call %d: %+v", second, o)
 	}
 	if len(three) > 0 || len(s.waiting) > 0 {
@@ -137,7 +138,7 @@ func TestWaitingCalls(t *testing.T) {
 // Without a leader a call is tried again until the time is over, and the client learns that it was not executed.
 func TestCallWithoutLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, c := &group{ended: make(chan struct{})}, new(Controller)
+		g, c := &group{ended: make(chan struct{})}, &Controller{calls: NewCalls(7)}
 		c.groups.add(g)
 		c.router.add(g)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

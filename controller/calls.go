@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,74 +12,90 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// calls are those of the clients of this controller that wait for an answer. The zero value has none.
-type calls struct {
+// Calls are those of the clients of a controller that wait for an answer. It is safe for concurrent use.
+type Calls struct {
 	mu      sync.Mutex // guards the fields below
-	last    uint64     // id; the first is random, so that answers to an earlier process are nobody's
+	last    uint64     // id
 	waiting map[uint64]waiting
 }
 
 // waiting is a call that waits.
 type waiting struct {
 	group uint64 // to which it was sent
-	done  chan outcome
+	done  func(Outcome)
 }
 
-// begin registers a call that is sent to a group. done has room for its outcome.
-func (s *calls) begin(group uint64) (id uint64, done <-chan outcome) {
+// NewCalls returns Calls with ids after last. That is random for each process, so that answers to an earlier one are
+// nobody's.
+func NewCalls(last uint64) *Calls { return &Calls{last: last, waiting: map[uint64]waiting{}} }
+
+// Begin registers a call that is sent to a group. done is called once, with the outcome, unless End is called first.
+func (s *Calls) Begin(group uint64, done func(Outcome)) (id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.waiting == nil {
-		s.last, s.waiting = rand.Uint64(), map[uint64]waiting{}
-	}
 	s.last++
-	w := waiting{group, make(chan outcome, 1)}
-	s.waiting[s.last] = w
-	return s.last, w.done
+	s.waiting[s.last] = waiting{group, done}
+	return s.last
 }
 
-// end forgets a call.
-func (s *calls) end(id uint64) {
+// begin is Begin for who waits for the outcome.
+func (s *Calls) begin(group uint64) (id uint64, done <-chan Outcome) {
+	to := make(chan Outcome, 1)
+	return s.Begin(group, func(o Outcome) { to <- o }), to
+}
+
+// End forgets a call.
+func (s *Calls) End(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waiting, id)
 }
 
-// take takes a payload with answers, and reports whether it is one.
-func (s *calls) take(payload []byte) bool {
+// finish ends a call, unless it has ended.
+func (s *Calls) finish(o Outcome) {
+	s.mu.Lock()
+	w, waits := s.waiting[o.id]
+	delete(s.waiting, o.id)
+	s.mu.Unlock()
+	if waits {
+		w.done(o)
+	}
+}
+
+// Take takes a payload with answers, and reports whether it is one.
+func (s *Calls) Take(payload []byte) bool {
 	if len(payload) == 0 || payload[0] != answerPayload {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for rest := payload[1:]; len(rest) > 0; {
-		var o outcome
+		var o Outcome
 		o, rest = nextOutcome(rest)
-		if w, ok := s.waiting[o.id]; ok {
-			delete(s.waiting, o.id)
-			w.done <- o
-		}
+		s.finish(o)
 	}
 	return true
 }
 
-// lost ends the calls that were sent to a group, because who leads it changes.
-func (s *calls) lost(group uint64) {
+// Lost ends the calls that were sent to a group, because who leads it changes. They may have been executed.
+func (s *Calls) Lost(group uint64) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var ids []uint64
 	for id, w := range s.waiting {
 		if w.group == group {
-			delete(s.waiting, id)
-			w.done <- outcome{kind: lost}
+			ids = append(ids, id)
 		}
+	}
+	s.mu.Unlock()
+	slices.Sort(ids)
+	for _, id := range ids {
+		s.finish(Outcome{id: id, kind: lost})
 	}
 }
 
 // answerCalls passes answers to the controller that waits for them.
 func (c *Controller) answerCalls(controller uint64, answers []byte) {
-	payload := append([]byte{answerPayload}, answers...)
+	payload := AnswerPayload(answers)
 	if controller == c.cfg.Consensus.ID {
-		c.calls.take(payload)
+		c.calls.Take(payload)
 		return
 	}
 	c.host.SendPayload(0, controller, payload) // else the client gets no answer in time
@@ -119,19 +134,19 @@ func (c *Controller) call(ctx context.Context, q ledger.Call) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		var done <-chan outcome
+		var done <-chan Outcome
 		q.ID, done = c.calls.begin(group)
-		if !c.sendCall(group, callTo(q)) {
-			c.calls.end(q.ID)
+		if !c.sendCall(group, CallPayload(q)) {
+			c.calls.End(q.ID)
 			done = nil
 		} else {
 			select {
 			case o := <-done:
-				if o.kind != elsewhere {
-					return o.message, o.err()
+				if !o.Again() {
+					return o.Reply()
 				}
 			case <-ctx.Done():
-				c.calls.end(q.ID)
+				c.calls.End(q.ID)
 				return nil, errCallLate
 			}
 		}
@@ -144,18 +159,6 @@ func (c *Controller) call(ctx context.Context, q ledger.Call) ([]byte, error) {
 			return nil, errClosing
 		}
 	}
-}
-
-func (o outcome) err() error {
-	switch o.kind {
-	case failed:
-		return failedCall(o.message)
-	case busy:
-		return errCallBusy
-	case lost:
-		return errCallLost
-	}
-	return nil
 }
 
 // sendCall sends a call to the leader of a group. If there is no replica of the group here, another controller passes

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -75,7 +76,7 @@ type Controller struct {
 	ends         chan *group       // groups whose loop has ended
 	router       router
 	assigned     *assignments // the switches and actors of several groups
-	calls        calls        // of clients here
+	calls        *Calls       // of clients here
 	seats        seats        // of sessions, if there are several groups
 	reassigned   reassignments
 	optimizing   optimizing
@@ -112,11 +113,11 @@ const (
 // Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
-	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), leads: make(chan bool, 1),
+	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), calls: NewCalls(rand.Uint64()), leads: make(chan bool, 1),
 		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group),
 		reassigned: reassignments{wake: make(chan struct{}, 1)}}
 	c.cfg.Consensus.Several = c.several()
-	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.lost
+	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.Lost
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
 		c.cfg.Audit = (*audit.File)(nil) // does nothing

@@ -87,7 +87,7 @@ func (s *stand) AskDirectory([]byte)              {}
 
 func (s *stand) Answer(to uint64, answers []byte) {
 	for list := answers; len(list) > 0; {
-		var a outcome
+		var a Outcome
 		a, list = nextOutcome(list)
 		s.note("answer %d to %d: %d %s", a.id, to, a.kind, a.message)
 	}

@@ -122,19 +122,20 @@ func (c *Controller) callHere(ctx context.Context, g *group, q ledger.Call) erro
 	}
 	q.Caller = c.cfg.Consensus.ID
 	id, done := c.calls.begin(g.number())
-	defer c.calls.end(id)
+	defer c.calls.End(id)
 	q.ID = id
-	payload := callTo(q)
+	payload := CallPayload(q)
 	payload[1] = maxHops // no other controller executes it
 	g.payloads.put(0, payload)
 	late := time.NewTimer(callTimeout)
 	defer late.Stop()
 	select {
 	case o := <-done:
-		if o.kind == elsewhere {
+		if o.Again() {
 			return errDetached
 		}
-		return o.err()
+		_, err := o.Reply()
+		return err
 	case <-late.C:
 		return errCallLate
 	case <-ctx.Done():

@@ -80,7 +80,7 @@ func (c *Controller) startGroup(cfg GroupConfig, observe func(consensus.Update, 
 	g.self.Store(g)
 	replica := cfg.Consensus
 	replica.Payload = func(from uint64, b []byte) {
-		if !c.calls.take(b) {
+		if !c.calls.Take(b) {
 			g.self.Load().payloads.put(from, b)
 		}
 	}

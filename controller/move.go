@@ -95,7 +95,7 @@ func (c *Core) beginMove(m move) {
 	switch err := c.ledger.Move(m.actor, m.to); {
 	case err == nil && m.to == c.cfg.Group:
 		if m.controller != 0 {
-			c.outside.Answer(m.controller, outcome{id: m.id}.append(nil))
+			c.outside.Answer(m.controller, Outcome{id: m.id}.append(nil))
 		}
 	case err == nil:
 		c.log.Info("an actor moves", "actor", m.actor.String(), "to", m.to)
@@ -116,7 +116,7 @@ func (c *Core) moveEnded(j journey, err error) {
 	}
 	by.ended = err
 	c.askers[j] = by
-	c.outside.Answer(by.controller, outcome{by.id, failed, []byte(err.Error())}.append(nil))
+	c.outside.Answer(by.controller, Outcome{by.id, failed, []byte(err.Error())}.append(nil))
 }
 
 // Move is the request to move an actor of an application, or a switch with all actors at it. It changes nothing if the
@@ -197,8 +197,8 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 	}
 	began := time.Now()
 	var id, asked uint64 // of the call, and the group to which it was sent
-	var refused <-chan outcome
-	defer func() { c.calls.end(id) }()
+	var refused <-chan Outcome
+	defer func() { c.calls.End(id) }()
 	for first := true; ; first = false {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
 		at, known := c.lives(a)
@@ -222,7 +222,7 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 			}
 		case <-again.C:
 			if refused == nil || asked != at.Group { // else the same call, so that an answer that is on its way counts
-				c.calls.end(id)
+				c.calls.End(id)
 				id, refused = c.calls.begin(at.Group)
 				asked = at.Group
 			}
@@ -239,7 +239,7 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 // that the next request of the same client comes after it.
 func (c *Controller) callOff(ctx context.Context, a ledger.Actor, group uint64) {
 	id, done := c.calls.begin(group)
-	defer c.calls.end(id)
+	defer c.calls.End(id)
 	c.router.sendPayload(group, MovePayload(a, group, c.cfg.Consensus.ID, id))
 	late := time.NewTimer(moveEvery)
 	defer late.Stop()

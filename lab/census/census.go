@@ -31,10 +31,12 @@ type Config struct {
 	Errs    bool // it sends commands that switches refuse too
 	Sharded bool // there are several groups; then only its actor of no switch sends commands to other switches
 	Keyed   bool // it has actors with a key, too
+	// Requests: it has a handler over HTTP, for actors with a key; see Request. It needs Wrong.
+	Requests bool
 	// Minorities: it has a handler that runs without a majority, and writes.
 	Minorities bool
 	// Wrong is called if of those an actor gets a message before an earlier one of the same sender, or if a call ends
-	// twice. Keyed needs it.
+	// or is executed twice. Keyed needs it.
 	Wrong func(text string)
 }
 
@@ -51,6 +53,9 @@ func New(cfg Config) *app.App {
 	}
 	if cfg.Keyed {
 		keyed(a, cfg.Wrong)
+	}
+	if cfg.Requests {
+		requests(a, cfg.Wrong)
 	}
 	if cfg.Minorities {
 		counts(a)

@@ -35,6 +35,7 @@ type controllerNode struct {
 	members  map[uint64]*memberLink
 	incoming map[uint64]*conn // the newest of each member
 	assigned assignments
+	calls    *controller.Calls
 	sessions []*session
 }
 
@@ -80,6 +81,7 @@ func (n *controllerNode) start() {
 	n.p.start()
 	n.sessions, n.members, n.incoming = nil, map[uint64]*memberLink{}, map[uint64]*conn{}
 	n.assigned = assignments{n: n}
+	n.calls = controller.NewCalls((1 + uint64(n.p.incarnation)) << 32)
 	for _, r := range n.replicas {
 		if err := r.start(saved[uint64(r.g.number)]); err != nil {
 			n.s.w.fail("controller %d does not start: %v", n.id, err)

@@ -92,7 +92,11 @@ func (l *memberLink) sendPayload(group uint64, payload []byte) bool {
 
 // payload takes a payload in. If the scenario says so, Raft's messages that came later are taken in before.
 func (r *replica) payload(from uint64, payload []byte) {
-	take := func() { r.put(func() { r.core.Payload(r.n.p.clock(), from, payload) }) }
+	take := func() {
+		if !r.n.calls.Take(payload) {
+			r.put(func() { r.core.Payload(r.n.p.clock(), from, payload) })
+		}
+	}
 	if late := r.n.s.scenario.LatePayloads; late > 0 {
 		r.n.p.after(late, take)
 	} else {

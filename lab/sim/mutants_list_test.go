@@ -261,6 +261,13 @@ var mutants = []mutant{
 	// Calls between actors.
 	{"end a call that is answered again when it is late", "app/call.go", "	a.tx.ledger.CancelTimer(r.ID)\n", ""},
 
+	// Calls of clients.
+	{"answer calls that are executed and not committed", "ledger/commit.go",
+		"	c.inflight = append(c.inflight, *b)\n", "	c.answers, b.answers = append(c.answers, b.answers...), nil\n" +
+			"	c.inflight = append(c.inflight, *b)\n"},
+	{"send a call again that may have been executed", "controller/call.go",
+		"{ return o.kind == elsewhere }\n", "{ return o.kind == elsewhere || o.kind == lost }\n"},
+
 	// Moves of switches.
 	{"leave behind the commands of a switch that departs", "ledger/switch_move.go",
 		"	queue := stream.OutboxAfter(max(sw.master.doneSeen, v.queue.Acked()))\n",

@@ -328,6 +328,7 @@ const frameLate = 50 * time.Millisecond
 
 // heard tells the other groups of this controller that the group has a new leader.
 func (r *replica) heard(role *consensus.Role) {
+	r.n.calls.Lost(uint64(r.g.number))
 	was := r.leader
 	if r.leader = role.Leader; r.leader == was || r.leader == 0 {
 		return
@@ -347,9 +348,6 @@ func (r *replica) AskDirectory(request []byte) {
 	system := r.n.replicas[0]
 	system.put(func() { system.core.Ask(directory.Name, request) })
 }
-
-// Answer implements controller.Outside. Nobody calls.
-func (*replica) Answer(uint64, []byte) {}
 
 // Reassign implements controller.Outside.
 func (r *replica) Reassign(of controller.Session, to ledger.Assignment) {

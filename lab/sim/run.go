@@ -31,6 +31,7 @@ type Result struct {
 	Moves     uint64        `json:"moves"` // of actors from group to group
 	// of switches, with the actors at them
 	SwitchMoves uint64 `json:"switch_moves"`
+	Requests    uint64 `json:"requests"` // over HTTP, that were answered
 	Degraded    uint64 `json:"degraded"` // commands of leaders without a majority
 	Terms       uint64 `json:"terms"`    // that had a leader
 	Epochs      uint64 `json:"epochs"`   // of switches without agent
@@ -56,6 +57,7 @@ func Run(sc Scenario) Result {
 	r.Epochs, r.Lost = s.h.StockCounts()
 	r.Items, r.Degraded = s.h.Received(), s.h.BestEffort()
 	r.Moves, r.SwitchMoves = s.h.Moves()
+	r.Requests = s.answered()
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -224,4 +226,5 @@ func (s *simulation) finish() {
 		}
 		g.h.Finish(replicas)
 	}
+	s.checkCalls()
 }

@@ -46,10 +46,11 @@ type Scenario struct {
 	MoveEvery time.Duration
 	// With several groups, switches move about this often; 0: none moves.
 	MoveSwitchEvery time.Duration
-	PieceBytes      int     // of an actor that moves, low so that it has many; 0: as in production
-	Minorities      bool    // leaders stay alone, and an application has a handler that writes then
-	RateLimit       int     // messages a second of each actor of the application that forwards; 0: no bound
-	Faults          []Fault // by time
+	CallEvery       time.Duration // clients call handlers over HTTP about this often; 0: there are none
+	PieceBytes      int           // of an actor that moves, low so that it has many; 0: as in production
+	Minorities      bool          // leaders stay alone, and an application has a handler that writes then
+	RateLimit       int           // messages a second of each actor of the application that forwards; 0: no bound
+	Faults          []Fault       // by time
 }
 
 // Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
@@ -146,6 +147,10 @@ func NewScenario(seed uint64) Scenario {
 	if seed%16 == 2 || seed%16 == 11 { // the second one has several groups
 		s.RateLimit = max(s.FramesPerSecond, []int{10, 100}[r.IntN(2)]) // else a minute is too short for what waits
 	}
+	if seed%18 == 11 || seed%36 == 31 { // two thirds of them have several groups
+		r := rand.New(rand.NewPCG(seed, 3)) // so that nothing else of the scenario changes
+		s.CallEvery = []time.Duration{20, 50, 200}[r.IntN(3)] * time.Millisecond
+	}
 	if s.Minorities = seed%16 == 14 || seed%32 == 23; s.Minorities { // the second one has several groups
 		drawMinorities(seed, &s)
 	}
@@ -182,6 +187,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("%d items wait for a group", s.OutboxItems), s.OutboxItems > 0)
 	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
 	yes(fmt.Sprintf("switches move every %v", s.MoveSwitchEvery), s.MoveSwitchEvery > 0)
+	yes(fmt.Sprintf("clients call every %v", s.CallEvery), s.CallEvery > 0)
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes("leaders alone", s.Minorities)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
@@ -227,6 +233,8 @@ func (s Scenario) Validate() error {
 		max(s.MoveEvery, s.MoveSwitchEvery) > 0 && !s.PerController:
 		return fmt.Errorf("actors move every %v, switches every %v, in pieces of %d bytes: choose 0 for none, and for "+
 			"the usual; only with a group for each controller", s.MoveEvery, s.MoveSwitchEvery, s.PieceBytes)
+	case s.CallEvery < 0:
+		return fmt.Errorf("clients call every %v: choose 0 for none", s.CallEvery)
 	case s.RateLimit < 0:
 		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:

@@ -82,6 +82,7 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.PerController, sc.MoveEvery, sc.MoveSwitchEvery = false, 0, 0 },
 		func(sc *Scenario) { sc.MoveEvery = 0 },
 		func(sc *Scenario) { sc.MoveSwitchEvery = 0 },
+		func(sc *Scenario) { sc.CallEvery = 0 },
 		func(sc *Scenario) { sc.Switches = max(1, sc.Switches-1) },
 		func(sc *Scenario) { sc.PerAgent = 1 },
 		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },

@@ -30,11 +30,14 @@ type simulation struct {
 	cables      []*cable
 	hosts       []*host
 	traffic     bool
-	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
+	calls       []*clientCall     // by number, from 1
+	replies     map[uint64]uint64 // requests that were answered, by key
+	poisons     map[uint64]bool   // numbers of the inputs that hosts have died of
 }
 
 func newSimulation(sc Scenario) *simulation {
-	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true, poisons: map[uint64]bool{}}
+	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true, replies: map[uint64]uint64{},
+		poisons: map[uint64]bool{}}
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail)
 	s.addGroups()
@@ -124,6 +127,7 @@ func (s *simulation) start() {
 	}
 	s.move(s.scenario.MoveEvery, s.anActor)
 	s.move(s.scenario.MoveSwitchEvery, s.aSwitch)
+	s.callAgain()
 	for _, f := range s.scenario.Faults {
 		s.w.after(f.At, nil, func() { s.inflict(f) })
 	}

@@ -30,6 +30,7 @@ type Summary struct {
 	Moves     uint64        `json:"moves"` // of actors from group to group
 	// of switches, with the actors at them
 	SwitchMoves uint64    `json:"switch_moves"`
+	Requests    uint64    `json:"requests"` // over HTTP, that were answered
 	Degraded    uint64    `json:"degraded"` // commands of leaders without a majority
 	Terms       uint64    `json:"terms"`    // leaders that came to office
 	Epochs      uint64    `json:"epochs"`   // of switches without agent
@@ -106,6 +107,7 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Items += r.Items
 	s.Moves += r.Moves
 	s.SwitchMoves += r.SwitchMoves
+	s.Requests += r.Requests
 	s.Degraded += r.Degraded
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs

@@ -24,7 +24,8 @@ func (s *simulation) applications(g *group) []ledger.Application {
 		forwards.RateLimit(limit, 4)
 	}
 	return []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
-		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities, Wrong: s.wrong})}
+		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities,
+		Requests: s.scenario.CallEvery > 0, Wrong: s.wrong})}
 }
 
 // wrong fails the run: wherever two actors live, messages between them keep their order, and calls end once.
