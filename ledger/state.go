@@ -72,6 +72,7 @@ type mastership struct {
 	bestEffort                   uint32 // commands without a sequence, for their xids
 	arriving                     bool   // it has moved here, and that is not committed
 	tally                        *tally.Actor[Actor]
+	tallies                      []*tally.Actor[Actor] // of the actors at the switch, by application; may be nil
 }
 
 // lead is called when this replica begins to lead.

@@ -97,10 +97,27 @@ func (tx *Tx) sender() *tally.Actor[Actor] {
 	return tx.counted.actor
 }
 
+// tallied returns the counts of the present actor. Those of the actors at a switch are kept with it, because events of
+// many switches take turns.
 func (tx *Tx) tallied() *tally.Actor[Actor] {
-	l := &tx.c.lately[tx.counted.app]
+	c, app := tx.c, tx.counted.app
+	if tx.at.Switch != 0 && tx.at.Key == (Key{}) {
+		if sw := c.state.find(tx.at.Switch); sw != nil {
+			m := &sw.master
+			if m.tallies == nil {
+				m.tallies = make([]*tally.Actor[Actor], len(c.apps))
+			}
+			a := m.tallies[app]
+			if a == nil || a.Gone() {
+				a = c.tallied(tx.Actor())
+				m.tallies[app] = a
+			}
+			return a
+		}
+	}
+	l := &c.lately[app]
 	if l.actor == nil || l.at != tx.at || l.actor.Gone() {
-		*l = latest{tx.at, tx.c.tallied(tx.Actor())}
+		*l = latest{tx.at, c.tallied(tx.Actor())}
 	}
 	return l.actor
 }

@@ -17,11 +17,30 @@ const (
 // record is a message.
 type record[ID comparable] struct {
 	from, to *Actor[ID] // may be nil
-	typ, in  Type
-	kind     kind
-	remote   bool // the other end lives in another group, and is not counted
-	failed   bool
+	label
 }
+
+// label is what a record has besides its ends, in one word, since records are compared for each message: the kind, the
+// type of the message and that of its cause, and some of the flags.
+type label uint64
+
+const (
+	remote label = 1 << 8 // the other end lives in another group, and is not counted
+	failed label = 1 << 9
+)
+
+func labelOf(k kind, typ, in Type, isRemote bool) label {
+	l := label(k) | label(typ)<<16 | label(in)<<32
+	if isRemote {
+		l |= remote
+	}
+	return l
+}
+
+func (l label) kind() kind          { return kind(l) }
+func (l label) typ() Type           { return Type(l >> 16) }
+func (l label) in() Type            { return Type(l >> 32) }
+func (l label) has(flag label) bool { return l&flag != 0 }
 
 // records is equal messages that follow each other.
 type records[ID comparable] struct {
@@ -29,31 +48,41 @@ type records[ID comparable] struct {
 	n uint64
 }
 
-// transactions counts the transactions that are finished. Often one is like the last: then it is only compared, and the
-// last one counts as often.
+// maxShape bounds the records of a transaction with which others are compared. A longer one is counted at once.
+const maxShape = 6
+
+// shape is a transaction that was finished, and how often it was without being counted. It is in its actor, and not in
+// a list, because it is read for each message.
+type shape[ID comparable] struct {
+	n       int // how many records it has
+	times   uint64
+	records [maxShape]record[ID]
+}
+
+// transactions counts the transactions that are finished. Often one is like the last of the same switch: then it is
+// only compared, and the last one counts as often.
 type transactions[ID comparable] struct {
-	last  []records[ID] // of the last one
-	times uint64        // it was finished, and is not counted
-	// The present one. Until it differs from the last one, it is so many records of that, and of the next one so many
-	// messages. Then it is pending.
+	unsent shape[ID] // the last one that did not begin with an event of a switch
+	// The present one. Until it differs from last, it is so many records of that. Then it is pending.
+	last    *shape[ID]
 	same    int
-	within  uint64
 	differs bool
 	pending []records[ID]
 	marked  int // the records before are not added to
 }
 
-func (t *transactions[ID]) record(r record[ID]) {
-	if !t.differs {
-		if t.same < len(t.last) && t.last[t.same].record == r {
-			if t.within++; t.within == t.last[t.same].n {
-				t.same, t.within = t.same+1, 0
-			}
-			return
-		}
-		t.differ()
+func (t *transactions[ID]) record(from, to *Actor[ID], l label) {
+	if s := t.last; !t.differs && t.same < s.n && s.records[t.same] == (record[ID]{from, to, l}) {
+		t.same++
+		return
 	}
-	if last := len(t.pending) - 1; last >= t.marked && r.kind == output && t.pending[last].record == r {
+	t.append(record[ID]{from, to, l})
+}
+
+// append records a message that differs from the last transaction, or follows one that does.
+func (t *transactions[ID]) append(r record[ID]) {
+	t.differ()
+	if last := len(t.pending) - 1; last >= t.marked && r.kind() == output && t.pending[last].record == r {
 		t.pending[last].n++
 		return
 	}
@@ -66,39 +95,40 @@ func (t *transactions[ID]) differ() {
 		return
 	}
 	t.differs = true
-	t.pending = append(t.pending[:0], t.last[:t.same]...)
-	if t.within > 0 {
-		t.pending = append(t.pending, records[ID]{t.last[t.same].record, t.within})
+	t.pending = t.pending[:0]
+	for _, r := range t.last.records[:t.same] {
+		t.pending = append(t.pending, records[ID]{r, 1})
 	}
 }
 
 // begin begins the next transaction.
-func (t *transactions[ID]) begin() { t.same, t.within, t.differs, t.marked = 0, 0, false, 0 }
+func (t *transactions[ID]) begin() { t.last, t.same, t.differs, t.marked = &t.unsent, 0, false, 0 }
 
 // Event records that a switch has sent an event. Input says who handles it.
-func (t *Tally[ID]) Event(from *Actor[ID]) { t.record(record[ID]{from: from, kind: event}) }
+func (t *Tally[ID]) Event(from *Actor[ID]) {
+	if t.same == 0 && !t.differs {
+		t.last = &from.last
+	}
+	t.record(from, nil, label(event))
+}
 
 // Input records that an actor handles a message of another one: nil for none. remote: it comes from another group.
 func (t *Tally[ID]) Input(a, from *Actor[ID], typ Type, remote bool) {
-	t.record(record[ID]{from: from, to: a, typ: typ, remote: remote, kind: input})
+	t.record(from, a, labelOf(input, typ, 0, remote))
 }
 
 // Output records that an actor sends a message because of another one, whose type is in. to is its receiver, which is
 // nil if Input will say who handles it. remote: the receiver lives in another group.
 func (t *Tally[ID]) Output(a, to *Actor[ID], typ, in Type, remote bool) {
-	t.record(record[ID]{from: a, to: to, typ: typ, in: in, remote: remote, kind: output})
+	t.record(a, to, labelOf(output, typ, in, remote))
 }
 
 // Forwarded records that a message, which was counted as an event or an output of its sender, goes to an actor in
 // another group.
-func (t *Tally[ID]) Forwarded(from, to *Actor[ID]) {
-	t.record(record[ID]{from: from, to: to, kind: forwarded})
-}
+func (t *Tally[ID]) Forwarded(from, to *Actor[ID]) { t.record(from, to, label(forwarded)) }
 
 // Accepted records that a switch accepts a command of an actor in another group.
-func (t *Tally[ID]) Accepted(a, from *Actor[ID]) {
-	t.record(record[ID]{from: from, to: a, kind: accepted})
-}
+func (t *Tally[ID]) Accepted(a, from *Actor[ID]) { t.record(from, a, label(accepted)) }
 
 // Refused records that an actor does not handle a message now, because it has handled too many: the message is dropped,
 // or waits, and is an Input later.
@@ -107,14 +137,11 @@ func (t *Tally[ID]) Refused(a *Actor[ID], drop bool) {
 	if drop {
 		k = dropped
 	}
-	t.record(record[ID]{to: a, kind: k})
+	t.record(nil, a, label(k))
 }
 
 // Mark returns a point within a transaction, for Failed.
 func (t *Tally[ID]) Mark() int {
-	if t.within > 0 {
-		t.differ()
-	}
 	if t.marked = t.same; t.differs {
 		t.marked = len(t.pending)
 	}
@@ -126,8 +153,8 @@ func (t *Tally[ID]) Mark() int {
 func (t *Tally[ID]) Failed(mark int) {
 	t.differ()
 	for i := len(t.pending) - 1; i >= mark; i-- {
-		if r := t.pending[i]; r.kind == input {
-			r.failed = true
+		if r := t.pending[i]; r.kind() == input {
+			r.label |= failed
 			t.pending = append(t.pending[:mark], r)
 			return
 		}
@@ -149,44 +176,76 @@ const maxPending = 4096
 
 // Commit counts what was recorded since the last Commit or Abort. Actors that were looked up may be Gone after it.
 func (t *Tally[ID]) Commit() {
-	switch {
-	case !t.differs && t.same == len(t.last) && t.within == 0:
-		t.times++
-	case t.differs || t.same > 0 || t.within > 0:
-		t.differ()
-		t.flush()
-		t.last, t.pending, t.times = t.pending, t.last, 1
-		if cap(t.pending) > maxPending {
-			t.pending = nil
-		}
+	if !t.differs && t.same == t.last.n {
+		t.last.times++
+	} else {
+		t.replace()
 	}
 	t.begin()
-	t.trim()
+	if len(t.actors) > MaxActors {
+		t.trim()
+	}
 }
 
-// flush counts the transactions that were only compared.
-func (t *Tally[ID]) flush() {
-	for i := range t.last {
-		t.count(&t.last[i].record, t.last[i].n*t.times)
+// replace makes the present transaction the last one, unless it is too long.
+func (t *Tally[ID]) replace() {
+	t.differ()
+	var n uint64
+	for i := range t.pending {
+		n += t.pending[i].n
 	}
-	t.times = 0
+	switch s := t.last; {
+	case n > maxShape:
+		for i := range t.pending {
+			t.count(&t.pending[i].record, t.pending[i].n)
+		}
+	case n > 0:
+		t.flush(s)
+		s.n, s.times = 0, 1
+		for i := range t.pending {
+			for range t.pending[i].n {
+				s.records[s.n] = t.pending[i].record
+				s.n++
+			}
+		}
+	}
+	if cap(t.pending) > maxPending {
+		t.pending = nil
+	}
+}
+
+// flush counts the transactions that were only compared with one.
+func (t *Tally[ID]) flush(s *shape[ID]) {
+	if s.times == 0 {
+		return
+	}
+	for i := range s.n {
+		t.count(&s.records[i], s.times)
+	}
+	s.times = 0
+}
+
+// flushAll is flush for the last transactions of all switches.
+func (t *Tally[ID]) flushAll() {
+	t.flush(&t.unsent)
+	t.flush(&t.others.last)
+	for _, a := range t.actors {
+		t.flush(&a.last)
+	}
 }
 
 func (t *Tally[ID]) count(r *record[ID], n uint64) {
-	if n == 0 {
-		return
-	}
-	switch r.kind {
+	switch r.kind() {
 	case event:
 		r.from.sends(n)
 	case input:
 		t.countInput(r, n)
 	case output:
 		r.from.sends(n)
-		r.from.app.cause(r.in).effect(r.typ, n)
+		r.from.app.cause(r.in()).effect(r.typ(), n)
 		if r.to != nil {
 			r.from.peers.with(r.to, n).Sent += n
-			if !r.remote {
+			if !r.has(remote) {
 				t.local += n
 				r.to.gets(r.from, n)
 			}
@@ -204,9 +263,9 @@ func (t *Tally[ID]) count(r *record[ID], n uint64) {
 
 func (t *Tally[ID]) countInput(r *record[ID], n uint64) {
 	a := r.to
-	cause := a.app.cause(r.typ)
+	cause := a.app.cause(r.typ())
 	cause.handled(a, r.from, n)
-	if r.failed {
+	if r.has(failed) {
 		a.counts.Failures += n
 		cause.failures += n
 	}
@@ -216,7 +275,7 @@ func (t *Tally[ID]) countInput(r *record[ID], n uint64) {
 		return
 	}
 	a.gets(r.from, n)
-	if !r.remote {
+	if !r.has(remote) {
 		t.local += n
 		r.from.peers.with(a, n).Sent += n
 	}

@@ -58,19 +58,23 @@ func New[ID comparable]() *Tally[ID] {
 	t := &Tally[ID]{actors: map[ID]*Actor[ID]{}, apps: map[string]*app[ID]{}, types: map[string]Type{},
 		crossings: map[crossingKey]*Crossing{}, random: 1}
 	t.others.app, t.others.gone = t.application(""), true
+	t.begin()
 	return t
 }
 
 // Actor has the counts of one actor. It may be kept until it is Gone.
 type Actor[ID comparable] struct {
+	// What is read for each message comes first, next to each other.
+	gone bool
+	// timed inputs were the first ones. untimed have arrived since one was timed; the gap-th is timed.
+	timed, untimed, gap uint32
+	last                shape[ID] // of the transactions that an event of it began
+
 	id     ID
 	app    *app[ID]
 	counts Counts
 	peers  peers[ID]
 	score  uint64 // how active it was lately
-	gone   bool
-	// untimed inputs have arrived since one was timed; the gap-th is timed.
-	untimed, gap uint32
 }
 
 // Counts are those of an actor, or of several.
@@ -128,23 +132,21 @@ const (
 
 // Busy says how long a timed input took. It stands for those before it that were not timed, too.
 func (t *Tally[ID]) Busy(a *Actor[ID], took time.Duration) {
-	t.flush()
 	a.counts.Busy += took * time.Duration(a.untimed)
 	a.untimed = 0
-	if a.counts.Inputs >= timedFirst {
-		t.random ^= t.random << 13 // xorshift
-		t.random ^= t.random >> 7
-		t.random ^= t.random << 17
-		a.gap = uint32(t.random % (2*timedEvery - 1))
+	if a.timed < timedFirst {
+		a.timed++
+		return
 	}
+	t.random ^= t.random << 13 // xorshift
+	t.random ^= t.random >> 7
+	t.random ^= t.random << 17
+	a.gap = uint32(t.random % (2*timedEvery - 1))
 }
 
 // trim removes the least active actors from the detail, and adds them to the others. No record refers to them.
 func (t *Tally[ID]) trim() {
-	if len(t.actors) <= MaxActors {
-		return
-	}
-	t.flush()
+	t.flushAll()
 	scores := make([]uint64, 0, len(t.actors))
 	for _, a := range t.actors {
 		scores = append(scores, a.score)
@@ -162,13 +164,15 @@ func (t *Tally[ID]) trim() {
 		if a.score == limit {
 			ties--
 		}
-		a.gone = true
+		a.gone, a.last = true, shape[ID]{}
 		t.others.counts.add(a.counts)
 		t.others.peers.rest.add(a.peers.sum())
 		delete(t.actors, id)
 	}
 	for _, a := range t.actors {
 		a.peers.forgetGone()
+		a.last = shape[ID]{} // it may refer to those that are gone
 	}
 	t.others.peers.forgetGone()
+	t.others.last, t.unsent = shape[ID]{}, shape[ID]{}
 }
