@@ -113,8 +113,9 @@ const (
 // Start runs a controller until Close, or until it fails: see Done and Err. If Start returns an error, the caller must
 // close the listeners and the audit file.
 func Start(cfg Config) (*Controller, error) {
-	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), calls: NewCalls(rand.Uint64()), leads: make(chan bool, 1),
-		tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}), ends: make(chan *group),
+	c := &Controller{cfg: cfg, log: cfg.Logger, assigned: newAssignments(), calls: NewCalls(rand.Uint64()),
+		leads: make(chan bool, 1), tended: make(chan struct{}), stop: make(chan struct{}), done: make(chan struct{}),
+		ends:       make(chan *group),
 		reassigned: reassignments{wake: make(chan struct{}, 1)}}
 	c.cfg.Consensus.Several = c.several()
 	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.Lost

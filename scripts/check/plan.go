@@ -125,6 +125,10 @@ func (p pkg) longTests() string { return "-run=^Test(" + strings.Join(p.shorter,
 
 func (p pkg) timed() bool { return slices.Contains(inRealTime, p.path) }
 
+// asProduction is for tests of what time things take, and of processes of the program itself: they collect garbage as
+// in production.
+const asProduction = "-exec=env -u GOGC"
+
 // run is a run of go test. vet has seen the packages by then.
 func (t *tree) run(name string, packages []pkg, flags ...string) []step {
 	if len(packages) == 0 {
@@ -176,21 +180,27 @@ func untimedTwice(t *tree) []step { return beside(t.all("packages", true, untime
 
 func untimedOnes(p pkg) bool { return !p.timed() }
 
-func timed(t *tree) []step { return t.all("packages that measure time", false, pkg.timed, "-p=1") }
+func timed(t *tree) []step {
+	return t.all("packages that measure time", false, pkg.timed, "-p=1", asProduction)
+}
 
-func timedTwice(t *tree) []step { return t.all("packages that measure time", true, pkg.timed, "-p=1") }
+func timedTwice(t *tree) []step {
+	return t.all("packages that measure time", true, pkg.timed, "-p=1", asProduction)
+}
 
 // all runs the packages that are so: those that start goroutines with the race detector, and all others, or really all,
 // without.
-func (t *tree) all(name string, twice bool, so func(pkg) bool, flag string) []step {
-	steps := t.run(name, t.among(func(p pkg) bool { return so(p) && (twice || !p.concurrent) }), flag)
+func (t *tree) all(name string, twice bool, so func(pkg) bool, flags ...string) []step {
+	steps := t.run(name, t.among(func(p pkg) bool { return so(p) && (twice || !p.concurrent) }), flags...)
 	concurrent := t.among(func(p pkg) bool { return so(p) && p.concurrent })
 	for _, p := range concurrent {
 		if !twice && len(p.shorter) > 0 {
-			steps = append(steps, t.run("long tests of "+p.path, []pkg{p}, p.longTests())...)
+			long := slices.Concat(flags, []string{p.longTests()})
+			steps = append(steps, t.run("long tests of "+p.path, []pkg{p}, long...)...)
 		}
 	}
-	return append(steps, t.run(name+", race detector", concurrent, flag, "-race", "-short")...)
+	race := slices.Concat(flags, []string{"-race", "-short"})
+	return append(steps, t.run(name+", race detector", concurrent, race...)...)
 }
 
 // beside makes steps run at the same time. One alone leaves a processor idle while its last package runs, or while most
@@ -203,7 +213,7 @@ func beside(steps []step) []step {
 }
 
 func (t *tree) e2e(name string, flags ...string) []step {
-	return t.run(name, []pkg{{path: endToEnd}}, flags...)
+	return t.run(name, []pkg{{path: endToEnd}}, slices.Concat(flags, []string{asProduction})...)
 }
 
 // long are tests of clusters that wait for timers of half a minute, or run many networks. They run beside the others
