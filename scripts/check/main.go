@@ -57,7 +57,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	// Compilers, analysers and most tests collect garbage less often, which saves a seventh of their processor time.
+	// Compilers and most tests collect garbage less often: to compile our packages takes 7 % less processor time.
 	os.Setenv("GOGC", "400")
 	return gate(steps, out)
 }
