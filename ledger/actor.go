@@ -126,7 +126,7 @@ func (c *Core) direct(k Link) bool {
 // there, once for each actor, after this transaction is committed. If the actor is suspended, the input fails for it:
 // see Suspended.
 func (tx *Tx) Enter(at Shard) bool {
-	tx.at, tx.suspended = at, false
+	tx.at, tx.suspended = at, nil
 	if tx.c.sharded() && !tx.enters() {
 		return false
 	}

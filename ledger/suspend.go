@@ -145,17 +145,11 @@ func (c *Core) refuse(app int, a Actor, s suspension) error {
 
 // enterSuspended is Enter for a suspended actor.
 func (tx *Tx) enterSuspended(s suspension) {
-	tx.suspended = true
-	_ = tx.c.refuse(tx.index, tx.Actor(), s) // the input may be for other actors too
+	tx.suspended = tx.c.refuse(tx.index, tx.Actor(), s) // and no more: the input may be for other actors too
 }
 
 // Suspended returns why the last call of Enter returned false: nil if that was not because the actor is suspended.
-func (tx *Tx) Suspended() error {
-	if !tx.suspended {
-		return nil
-	}
-	return &SuspendedError{tx.Actor(), tx.c.state.suspended[tx.Actor()].reason}
-}
+func (tx *Tx) Suspended() error { return tx.suspended }
 
 // Handler sets the name of the handler that calls Enter next, for Running.
 func (tx *Tx) Handler(name string) { tx.handler = name }

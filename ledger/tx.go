@@ -37,7 +37,7 @@ type Tx struct {
 	begun      point // before the call
 	index      int   // of the application
 	handler    string
-	suspended  bool // see Suspended
+	suspended  error // see Suspended
 }
 
 // begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is
@@ -46,7 +46,7 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.c = c
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
-	tx.index, tx.handler, tx.suspended = app, "", false
+	tx.index, tx.handler, tx.suspended = app, "", nil
 	tx.beginTally(app)
 	switch {
 	case c.degrading:

@@ -7,12 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 func moveCommand() *cobra.Command {
-	var file, text, bucket, dpid string
-	var number uint64
+	var file, dpid string
+	var at keyFlags
 	var pin bool
 	cmd := &cobra.Command{
 		Use:   "move --config FILE [APPLICATION | --switch DPID] GROUP",
@@ -38,13 +37,11 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 			return cobra.ExactArgs(2)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			m := controller.Move{Key: ledger.Key{A: number, S: text}, Pin: pin}
-			if bucket != "" {
-				var err error
-				if m.Key, err = parseBucket(bucket); err != nil {
-					return err
-				}
+			key, err := at.key()
+			if err != nil {
+				return err
 			}
+			m := controller.Move{Key: key, Pin: pin}
 			if dpid == "" {
 				m.App, args = args[0], args[1:]
 			} else if id, err := parseDatapathID(dpid); err != nil {
@@ -76,11 +73,8 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
-	cmd.Flags().StringVar(&text, "key", "", "the key of the actor, if it is a text")
-	cmd.Flags().Uint64Var(&number, "number", 0, "the key of the actor, if it is a number")
-	cmd.Flags().StringVar(&bucket, "bucket", "", "the bucket, as holdfast actors shows it, if it has those")
 	cmd.Flags().StringVar(&dpid, "switch", "", "the datapath id of the switch to move, instead of an actor")
-	cmd.MarkFlagsMutuallyExclusive("key", "number", "bucket", "switch")
+	at.add(cmd, "switch")
 	cmd.Flags().BoolVar(&pin, "pin", false, "pin the actor there, so that the optimizer does not move it")
 	cmd.MarkFlagsMutuallyExclusive("pin", "switch")
 	return cmd

@@ -6,12 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 func pinCommand() *cobra.Command {
-	var file, text string
-	var number uint64
+	var file string
+	var at keyFlags
 	var release bool
 	cmd := &cobra.Command{
 		Use:   "pin --config FILE APPLICATION",
@@ -23,13 +22,16 @@ which belong to no switch and to no key. Pins are kept when controllers are rest
   holdfast pin counters --key 10.0.0.1 --release`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			key, err := at.key()
+			if err != nil {
+				return err
+			}
 			c, err := newClient(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			p, err := c.Pin(cmd.Context(), controller.Pin{App: args[0], Key: ledger.Key{A: number, S: text},
-				Pinned: !release})
+			p, err := c.Pin(cmd.Context(), controller.Pin{App: args[0], Key: key, Pinned: !release})
 			if err != nil {
 				return err
 			}
@@ -42,9 +44,7 @@ which belong to no switch and to no key. Pins are kept when controllers are rest
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
-	cmd.Flags().StringVar(&text, "key", "", "the key of the actor, if it is a text")
-	cmd.Flags().Uint64Var(&number, "number", 0, "the key of the actor, if it is a number")
 	cmd.Flags().BoolVar(&release, "release", false, "release it")
-	cmd.MarkFlagsMutuallyExclusive("key", "number")
+	at.add(cmd)
 	return cmd
 }

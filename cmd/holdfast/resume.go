@@ -9,12 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 func resumeCommand() *cobra.Command {
-	var file, text, bucket, dpid string
-	var number uint64
+	var file, dpid string
+	var at keyFlags
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resume --config FILE APPLICATION",
@@ -32,13 +31,11 @@ timers that the handler sets again and again begin anew with the next input that
   holdfast resume counters --key 10.0.0.1 --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r := controller.Resume{App: args[0], Key: ledger.Key{A: number, S: text}}
-			if bucket != "" {
-				var err error
-				if r.Key, err = parseBucket(bucket); err != nil {
-					return err
-				}
+			key, err := at.key()
+			if err != nil {
+				return err
 			}
+			r := controller.Resume{App: args[0], Key: key}
 			if dpid != "" {
 				id, err := parseDatapathID(dpid)
 				if err != nil {
@@ -64,21 +61,10 @@ timers that the handler sets again and again begin anew with the next input that
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
-	cmd.Flags().StringVar(&text, "key", "", "the key of the actor, if it is a text")
-	cmd.Flags().Uint64Var(&number, "number", 0, "the key of the actor, if it is a number")
-	cmd.Flags().StringVar(&bucket, "bucket", "", "the bucket, as holdfast actors shows it, if it has those")
 	cmd.Flags().StringVar(&dpid, "switch", "", "the datapath id, if it is the actor at a switch")
-	cmd.MarkFlagsMutuallyExclusive("key", "number", "bucket", "switch")
+	at.add(cmd, "switch")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
-}
-
-// parseBucket reads a bucket as holdfast actors shows it.
-func parseBucket(text string) (k ledger.Key, err error) {
-	if _, err := fmt.Sscanf(text, "%x/%d", &k.A, &k.B); err != nil || k.String() != text {
-		return k, fmt.Errorf("bucket %q: give it as holdfast actors shows it, such as 1f/64", text)
-	}
-	return k, nil
 }
 
 // printSuspended lists the suspended actors, if there are any.
