@@ -23,6 +23,10 @@ type meters struct{ *streamCluster }
 // firstGroup is where all actors of meter begin.
 const firstGroup = 1
 
+// threshold is what a move must save in each of two windows of 200 ms, in messages per second. It is more than what
+// comes before an actor is pinned: its switch, a flow, a packet and the answer.
+const threshold = 14
+
 // TestOptimizer: while packets are answered, the actors of an application come to the groups of their switches, and
 // fewer messages go from one group to another. Those that are pinned stay until they are released, also if the leader
 // of the system group is killed in between: the next one goes on. holdfast actors, matrix and placement say so. No
@@ -33,8 +37,8 @@ func TestOptimizer(t *testing.T) {
 		modes = append(modes, stock)
 	}
 	inModes(t, modes, func(t *testing.T, m mode) {
-		s := meters{m.startGroups(t, 6, cluster.Config{Apps: []string{"meter"}, Sections: "placement: {optimize: true, " +
-			"window_ms: 200, windows: 2, threshold: 5, cooldown_ms: 60000, load: 50000}\n"})}
+		s := meters{m.startGroups(t, 6, cluster.Config{Apps: []string{"meter"}, Sections: fmt.Sprintf("placement: {optimize: "+
+			"true, window_ms: 200, windows: 2, threshold: %d, cooldown_ms: 60000, load: 50000}\n", threshold)})}
 		for i := range s.switches {
 			s.packet(i, i, "first")
 			s.arrive(i)
@@ -159,7 +163,7 @@ func (s meters) come(list, pinned []int) {
 	})
 	for _, i := range list {
 		at := slices.IndexFunc(p.Moved, func(m controller.PlacementMove) bool { return m.Actor == s.actor(i) })
-		if at < 0 || p.Moved[at].From != firstGroup || p.Moved[at].To != s.groups[i] || p.Moved[at].Saves < 5 ||
+		if at < 0 || p.Moved[at].From != firstGroup || p.Moved[at].To != s.groups[i] || p.Moved[at].Saves < threshold ||
 			p.Moved[at].Error != "" {
 			s.t.Errorf("the actor of switch %d has not come to group %d: %+v", i+1, s.groups[i], p)
 		}
@@ -171,21 +175,25 @@ func (s meters) come(list, pinned []int) {
 	s.live(pinned)
 }
 
-// live checks that the actors live where their switches are, but for those that are pinned.
+// live waits until the actors are shown where their switches are, but for those that are pinned. The controller that
+// answers may hear of a move a little later than the leader.
 func (s meters) live(pinned []int) {
 	s.t.Helper()
-	a, text := shown[controller.Actors](s, "actors")
-	for i, group := range s.groups {
-		stays := ""
-		if slices.Contains(pinned, i) {
-			group, stays = firstGroup, "pinned"
+	await.Until(s.t, "the actors to be shown in their groups", func() bool {
+		a, text := shown[controller.Actors](s, "actors")
+		for i, group := range s.groups {
+			stays := ""
+			if slices.Contains(pinned, i) {
+				group, stays = firstGroup, "pinned"
+			}
+			at := slices.IndexFunc(a.Actors, func(v controller.ActorView) bool { return v.Actor == s.actor(i) })
+			if at < 0 || a.Actors[at].Group != group || a.Actors[at].Stays != stays {
+				return false
+			}
+			s.matches(text, `meter at %d +%d +c\d +%s `, i+1, group, cmp.Or(stays, "-"))
 		}
-		at := slices.IndexFunc(a.Actors, func(v controller.ActorView) bool { return v.Actor == s.actor(i) })
-		if at < 0 || a.Actors[at].Group != group || a.Actors[at].Stays != stays {
-			s.t.Errorf("the actor of switch %d is not in group %d, %q: %+v", i+1, group, stays, a.Actors)
-		}
-		s.matches(text, `meter at %d +%d +c\d +%s `, i+1, group, cmp.Or(stays, "-"))
-	}
+		return true
+	})
 }
 
 func (s meters) matches(text, format string, args ...any) {
@@ -195,15 +203,15 @@ func (s meters) matches(text, format string, args ...any) {
 	}
 }
 
-// crossings waits until the controllers have exchanged some more messages, and checks which share of them went from one
-// to another, as optimized does.
+// crossings waits until, of some hundred messages that the controllers exchange, that share goes from one to another
+// which optimized expects. It is not so while a group is led by another controller than its first.
 func (s meters) crossings(far []int) {
 	s.t.Helper()
 	const enough = 300
 	before, _ := shown[controller.Matrix](s, "matrix")
-	within, between := 0, 0
-	await.Until(s.t, "messages", func() bool {
-		within, between = 0, 0
+	want := float64(len(far)) / float64(len(s.switches))
+	await.Until(s.t, fmt.Sprintf("a share of %.2f of the messages to go between controllers", want), func() bool {
+		within, between := 0, 0
 		var m controller.Matrix
 		s.get(s.leader(), "/v1/matrix", &m)
 		for _, c := range m.Cells {
@@ -213,13 +221,12 @@ func (s meters) crossings(far []int) {
 				between += n
 			}
 		}
-		return within+between >= enough
+		if within+between < enough {
+			return false
+		}
+		before = m
+		return math.Abs(float64(between)/float64(within+between)-want) < 0.05
 	})
-	share, want := float64(between)/float64(within+between), float64(len(far))/float64(len(s.switches))
-	if math.Abs(share-want) > 0.05 {
-		s.t.Errorf("%d messages within controllers and %d between them: a share of %.2f, want %.2f", within, between,
-			share, want)
-	}
 	_, text := shown[controller.Matrix](s, "matrix")
 	s.matches(text, `PACKET_IN +switches +meter +\d+`)
 }
