@@ -121,7 +121,7 @@ type CoreConfig struct {
 	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
 	// counted.
 	Elapsed func() time.Duration
-	Guard   *watchdog.Guard[ledger.Running] // of the calls of applications; nil: nobody watches them
+	Guard   *watchdog.Guard // of the calls of applications; nil: nobody watches them
 }
 
 // NewCore makes a Core that is a follower with an empty state.

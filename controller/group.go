@@ -50,11 +50,11 @@ type group struct {
 	reassign     func(reassignment)
 
 	self           *atomic.Pointer[group] // which of the groups that have the node gets its payloads
-	watchdog       *watchdog.Watchdog[ledger.Running]
+	watchdog       *watchdog.Watchdog
 	handlerTimeout time.Duration
-	hung           chan ledger.Running // capacity 1: a call of an application that does not return
-	goroutine      string              // of the loop
-	hanging        *atomic.Int64       // goroutines of this controller that were given up
+	hung           chan struct{} // capacity 1: a call of an application does not return
+	goroutine      string        // of the loop
+	hanging        *atomic.Int64 // goroutines of this controller that were given up
 
 	led        leadership
 	background sync.WaitGroup // goroutines that work for the loop; run waits for them
@@ -100,10 +100,10 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		answer: c.answerCalls, reassign: c.reassigned.put,
 		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
-		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan ledger.Running, 1),
+		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan struct{}, 1),
 		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, watchdog.DefaultBudget),
 	}
-	g.watchdog = watchdog.New(g.handlerTimeout, func(what ledger.Running) { g.hung <- what })
+	g.watchdog = watchdog.New(g.handlerTimeout, func() { g.hung <- struct{}{} })
 	if cfg.Consensus.Group != 0 {
 		g.log = of.Logger.With("group", cfg.Consensus.Group)
 		g.names = maps.Clone(of.Names)

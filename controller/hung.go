@@ -58,19 +58,21 @@ func (g *group) supervise() error {
 		case !g.watchdog.GaveUp():
 			return errGoexit
 		}
-		return g.abandon(<-g.hung) // the handler has ended meanwhile
-	case what := <-g.hung:
+		<-g.hung // the handler has ended meanwhile
+		return g.abandon()
+	case <-g.hung:
 		g.hanging.Add(1)
 		go func() { // ends with the loop
 			<-ended
 			g.hanging.Add(-1)
 		}()
-		return g.abandon(what)
+		return g.abandon()
 	}
 }
 
 // abandon does what is left to do for a loop that was given up, and returns why it was.
-func (g *group) abandon(what ledger.Running) error {
+func (g *group) abandon() error {
+	what := g.core.ledger.Running()
 	why := &hungError{what, g.handlerTimeout}
 	g.led.here.Store(false) // other groups send nothing here
 	g.led.leader.Store(0)

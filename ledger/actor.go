@@ -126,6 +126,16 @@ func (c *Core) direct(k Link) bool {
 // there, once for each actor, after this transaction is committed. If the actor is suspended, the input fails for it:
 // see Suspended.
 func (tx *Tx) Enter(at Shard) bool {
+	tx.pause()
+	ok := tx.enter(at)
+	tx.resume(!ok)
+	if ok && tx.c.tally != nil {
+		tx.handles()
+	}
+	return ok
+}
+
+func (tx *Tx) enter(at Shard) bool {
 	tx.at, tx.suspended = at, nil
 	if tx.c.sharded() && !tx.enters() {
 		return false
@@ -135,13 +145,6 @@ func (tx *Tx) Enter(at Shard) bool {
 			tx.enterSuspended(s)
 			return false
 		}
-	}
-	if g := tx.c.guard; g != nil {
-		r := tx.running(false)
-		g.Next(&r)
-	}
-	if tx.c.tally != nil {
-		tx.handles()
 	}
 	return true
 }

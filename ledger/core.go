@@ -36,7 +36,7 @@ type Core struct {
 	enumerate func(app string) []Shard // see Enumerate; may be nil
 	pinned    func(Actor) bool         // see Pinned; may be nil
 
-	guard *watchdog.Guard[Running] // see Watch; may be nil
+	guard *watchdog.Guard // see Watch; may be nil
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
@@ -391,10 +391,9 @@ func (c *Core) attempt(app int) error {
 	}
 	c.tx.begin(c, app)
 	m := &c.tx.begun
+	c.tx.resume(true)
 	stack, err := c.protect(app)
-	if c.guard != nil {
-		c.guard.End() // does not return if the watchdog has given this goroutine up
-	}
+	c.tx.pause()
 	c.tx.endTimed()
 	if err == nil {
 		err = c.flush()
@@ -480,10 +479,6 @@ func (c *Core) logFailed(app string, err error) {
 
 // protect runs an application on the present input.
 func (c *Core) protect(app int) (stack []byte, err error) {
-	if c.guard != nil {
-		r := c.tx.running(true)
-		c.guard.Begin(&r)
-	}
 	defer func() {
 		if r := recover(); r != nil {
 			stack, err = debug.Stack(), fmt.Errorf("panic: %v", r)

@@ -15,7 +15,7 @@ import (
 // its actor is suspended in the log: no leader runs a handler of the actor any more, until an operator resumes it. The
 // inputs of the actor fail; they are logged and acknowledged like others. A suspension moves with its actor.
 
-// Running describes code of an application that runs.
+// Running describes a call of an application.
 type Running struct {
 	Actor          // on whose behalf
 	Handler string // its name; "" if the application does not say it
@@ -38,7 +38,17 @@ func (r Running) String() string {
 }
 
 // Watch makes known a guard of the calls of applications. It must be called before any other method.
-func (c *Core) Watch(g *watchdog.Guard[Running]) { c.guard = g }
+func (c *Core) Watch(g *watchdog.Guard) { c.guard = g }
+
+// Running describes the call in which the goroutine of this Core was given up.
+func (c *Core) Running() Running {
+	tx, in := &c.tx, &c.input
+	r := Running{Actor: Actor{tx.app, in.at}, Switch: in.Switch, Kind: in.Kind, Early: tx.early}
+	if !tx.early {
+		r.Shard, r.Handler = tx.at, tx.handler
+	}
+	return r
+}
 
 // suspension says why an actor is suspended. It is replicated.
 type suspension struct {
@@ -151,26 +161,29 @@ func (tx *Tx) enterSuspended(s suspension) {
 // Suspended returns why the last call of Enter returned false: nil if that was not because the actor is suspended.
 func (tx *Tx) Suspended() error { return tx.suspended }
 
-// Handler sets the name of the handler that calls Enter next, for Running.
+// Handler sets the name of the handler that calls Enter next, for Running. No handler has been entered yet, or Leave
+// was called.
 func (tx *Tx) Handler(name string) { tx.handler = name }
 
 // Leave is called when a handler has returned, and another one follows that may belong to another actor.
 func (tx *Tx) Leave() {
+	tx.pause()
+	tx.handler = ""
+	tx.resume(true)
+}
+
+// pause and resume are called around what changes Running. resume begins another call for the watchdog.
+func (tx *Tx) pause() {
 	if g := tx.c.guard; g != nil {
-		tx.handler = ""
-		r := tx.running(true)
-		g.Next(&r)
+		g.End() // does not return if the watchdog has given this goroutine up
 	}
 }
 
-// running describes the code that runs now.
-func (tx *Tx) running(early bool) Running {
-	in := &tx.c.input
-	r := Running{Actor{tx.app, tx.at}, tx.handler, in.Switch, in.Kind, early}
-	if early {
-		r.Actor.Shard = in.at
+func (tx *Tx) resume(early bool) {
+	tx.early = early
+	if g := tx.c.guard; g != nil {
+		g.Begin()
 	}
-	return r
 }
 
 // check ends the goroutine if it was given up.

@@ -34,10 +34,11 @@ type Tx struct {
 	level      Level
 	bestEffort *bestEffortCommands // where commands below ExactlyOnce are collected; nil: commands are logged
 	counted    counted
-	begun      point // before the call
-	index      int   // of the application
-	handler    string
-	suspended  error // see Suspended
+	begun      point  // before the call
+	index      int    // of the application
+	handler    string // see Handler
+	early      bool   // see Running
+	suspended  error  // see Suspended
 }
 
 // begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is

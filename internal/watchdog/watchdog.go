@@ -26,43 +26,34 @@ const (
 	phases    = 1<<phaseBits - 1
 )
 
-// Guard is what a goroutine and its Watchdog share. C describes a call. Its methods are for the goroutine. Those that
-// find that it was given up do not return: they end it, after its deferred functions.
-type Guard[C any] struct {
+// Guard is what a goroutine and its Watchdog share. Its methods are for the goroutine. Those that find that it was given
+// up do not return: they end it, after its deferred functions.
+//
+// What the goroutine writes before Begin, and does not write again before End has returned, others may read when it was
+// given up, for example to say which call it was.
+type Guard struct {
 	word  atomic.Uint64
-	calls [2]C // by the parity of their number, so that the next one is written while the watchdog may read the last
-	count uint64
+	count uint64 // of the calls
 	wake  func()
 }
 
 // Begin is called before a call.
-func (g *Guard[C]) Begin(c *C) {
+func (g *Guard) Begin() {
 	g.count++
-	g.calls[g.count&1] = *c
 	if was := g.word.Swap(g.count<<phaseBits | running); was&phases == asleep {
 		g.wake()
 	}
 }
 
-// Next begins another call where the one before ends.
-func (g *Guard[C]) Next(c *C) {
-	before := g.count<<phaseBits | running
-	g.count++
-	g.calls[g.count&1] = *c
-	if !g.word.CompareAndSwap(before, g.count<<phaseBits|running) {
-		runtime.Goexit()
-	}
-}
-
 // End is called after a call.
-func (g *Guard[C]) End() {
+func (g *Guard) End() {
 	if !g.word.CompareAndSwap(g.count<<phaseBits|running, g.count<<phaseBits|idle) {
 		runtime.Goexit()
 	}
 }
 
 // Check may be called within a call, so that a call that goes on for ever ends.
-func (g *Guard[C]) Check() {
+func (g *Guard) Check() {
 	if g.word.Load()&phases == abandoned {
 		runtime.Goexit()
 	}
@@ -75,10 +66,10 @@ const DefaultBudget = 5 * time.Second
 const Steps = 8
 
 // Watchdog watches the calls of one goroutine.
-type Watchdog[C any] struct {
-	guard Guard[C]
+type Watchdog struct {
+	guard Guard
 	step  time.Duration
-	hangs func(C)
+	hangs func()
 
 	mu    sync.Mutex // guards the fields below
 	timer *time.Timer
@@ -90,20 +81,20 @@ type Watchdog[C any] struct {
 
 // New returns a watchdog of calls that should return within a budget. hangs is called when one does not, once and in a
 // goroutine of its own: then the goroutine that made the call is given up. It must not call End.
-func New[C any](budget time.Duration, hangs func(C)) *Watchdog[C] {
-	w := &Watchdog[C]{step: max(budget/Steps, time.Millisecond), hangs: hangs}
+func New(budget time.Duration, hangs func()) *Watchdog {
+	w := &Watchdog{step: max(budget/Steps, time.Millisecond), hangs: hangs}
 	w.guard.wake = w.begin
 	return w
 }
 
 // Guard is for the goroutine that is watched.
-func (w *Watchdog[C]) Guard() *Guard[C] { return &w.guard }
+func (w *Watchdog) Guard() *Guard { return &w.guard }
 
 // GaveUp reports whether the goroutine was given up. Then hangs is called, or about to be.
-func (w *Watchdog[C]) GaveUp() bool { return w.guard.word.Load()&phases == abandoned }
+func (w *Watchdog) GaveUp() bool { return w.guard.word.Load()&phases == abandoned }
 
 // End ends the watchdog, and waits until it does not look any more.
-func (w *Watchdog[C]) End() {
+func (w *Watchdog) End() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
@@ -113,7 +104,7 @@ func (w *Watchdog[C]) End() {
 }
 
 // begin is called when the watchdog is asleep, and a call begins.
-func (w *Watchdog[C]) begin() {
+func (w *Watchdog) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen, w.ticks = 0, 0
@@ -121,7 +112,7 @@ func (w *Watchdog[C]) begin() {
 }
 
 // again sets the timer.
-func (w *Watchdog[C]) again(now time.Time) {
+func (w *Watchdog) again(now time.Time) {
 	if w.ended {
 		return
 	}
@@ -135,7 +126,7 @@ func (w *Watchdog[C]) again(now time.Time) {
 
 // look takes the goroutine for given up if the same call runs for too long. Only looks that come in time count: a
 // process that was stopped, or got no processor time, may have done nothing in between.
-func (w *Watchdog[C]) look() {
+func (w *Watchdog) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now, word := time.Now(), w.guard.word.Load()
@@ -149,7 +140,7 @@ func (w *Watchdog[C]) look() {
 	case phase == running && now.Sub(w.due) < w.step:
 		if w.ticks++; w.ticks >= Steps && w.guard.word.CompareAndSwap(word, word-running+abandoned) {
 			w.ended = true
-			go w.hangs(w.guard.calls[word>>phaseBits&1])
+			go w.hangs()
 			return
 		}
 	}

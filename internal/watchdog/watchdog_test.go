@@ -15,42 +15,53 @@ const budget = 800 * time.Millisecond
 
 // watched is a goroutine that makes calls, and its watchdog.
 type watched struct {
-	*Watchdog[string]
+	*Watchdog
+	name  string // of the last call
 	hung  chan string
 	ended chan struct{}
 	done  atomic.Bool // it has made all of its calls
 }
 
-func watch(calls func(*Guard[string])) *watched {
+func watch(calls func(*watched)) *watched {
 	w := &watched{hung: make(chan string, 1), ended: make(chan struct{})}
-	w.Watchdog = New(budget, func(c string) { w.hung <- c })
+	w.Watchdog = New(budget, func() { w.hung <- w.name })
 	go func() {
 		defer close(w.ended)
-		calls(w.Guard())
+		calls(w)
 		w.done.Store(true)
 	}()
 	return w
 }
 
-func call(g *Guard[string], name string, d time.Duration) {
-	g.Begin(&name)
+func (w *watched) call(name string, d time.Duration) {
+	w.begin(name)
 	time.Sleep(d)
-	g.End()
+	w.end()
 }
 
-func name(s string) *string { return &s }
+func (w *watched) begin(name string) {
+	w.name = name
+	w.Guard().Begin()
+}
+
+func (w *watched) end() { w.Guard().End() }
+
+func (w *watched) next(name string) {
+	w.end()
+	w.begin(name)
+}
 
 // A call that exceeds the budget is reported with what it is. Its goroutine ends when the call returns.
 func TestHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const late = budget / 16 // it is not a multiple of what the watchdog waits
 		began := time.Now()
-		w := watch(func(g *Guard[string]) {
-			call(g, "good", late)
-			g.Begin(name("before"))
-			g.Next(name("bad"))
+		w := watch(func(w *watched) {
+			w.call("good", late)
+			w.begin("before")
+			w.next("bad")
 			time.Sleep(10 * budget)
-			g.End()
+			w.end()
 		})
 		if got := <-w.hung; got != "bad" {
 			t.Errorf("%q is reported", got)
@@ -67,17 +78,13 @@ func TestHangs(t *testing.T) {
 
 // A goroutine that was given up ends at whatever it calls next.
 func TestEndsAtNextUse(t *testing.T) {
-	for use, f := range map[string]func(*Guard[string]){
-		"next":  func(g *Guard[string]) { g.Next(name("other")) },
-		"end":   (*Guard[string]).End,
-		"check": (*Guard[string]).Check,
-	} {
+	for use, f := range map[string]func(*Guard){"end": (*Guard).End, "check": (*Guard).Check} {
 		t.Run(use, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := watch(func(g *Guard[string]) {
-					g.Begin(name("bad"))
+				w := watch(func(w *watched) {
+					w.begin("bad")
 					time.Sleep(2 * budget)
-					f(g)
+					f(w.Guard())
 				})
 				<-w.ended
 				if w.done.Load() || <-w.hung != "bad" {
@@ -91,16 +98,16 @@ func TestEndsAtNextUse(t *testing.T) {
 // Many calls that return take longer than the budget together. Afterwards no timer runs.
 func TestGoodCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := watch(func(g *Guard[string]) {
+		w := watch(func(w *watched) {
 			for range 100 {
-				call(g, "good", budget-budget/Steps)
-				g.Begin(name("good"))
+				w.call("good", budget-budget/Steps)
+				w.begin("good")
 				for range 4 {
-					g.Check()
+					w.Guard().Check()
 					time.Sleep(budget / 2)
-					g.Next(name("good"))
+					w.next("good")
 				}
-				g.End()
+				w.end()
 			}
 		})
 		<-w.ended
@@ -111,7 +118,7 @@ func TestGoodCalls(t *testing.T) {
 		if w.timer.Stop() {
 			t.Error("a timer runs, and no call does")
 		}
-		call(w.Guard(), "good", 0) // it wakes up
+		w.call("good", 0) // it wakes up
 		if !w.timer.Stop() {
 			t.Error("no timer runs when a call has begun")
 		}
@@ -121,7 +128,7 @@ func TestGoodCalls(t *testing.T) {
 // Looks that come late do not count, because the goroutine may have had as little processor time as the watchdog.
 func TestStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := watch(func(g *Guard[string]) { call(g, "slow", 3*budget) })
+		w := watch(func(w *watched) { w.call("slow", 3*budget) })
 		synctest.Wait()
 		for range 3 * Steps {
 			w.mu.Lock()
@@ -140,7 +147,7 @@ func TestStarved(t *testing.T) {
 
 func TestEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := watch(func(g *Guard[string]) { call(g, "slow", 3*budget) })
+		w := watch(func(w *watched) { w.call("slow", 3*budget) })
 		time.Sleep(budget / 2)
 		w.End()
 		<-w.ended
@@ -151,12 +158,11 @@ func TestEnd(t *testing.T) {
 }
 
 func BenchmarkCall(b *testing.B) {
-	w := New(time.Minute, func([6]string) {})
+	w := New(time.Minute, func() {})
 	defer w.End()
-	g, c := w.Guard(), new([6]string)
+	g := w.Guard()
 	for b.Loop() {
-		g.Begin(c)
-		g.Next(c)
+		g.Begin()
 		g.End()
 	}
 }
