@@ -114,6 +114,9 @@ func gate(steps []step, out io.Writer) error {
 	for _, s := range t.slowest(20) {
 		fmt.Fprintln(out, "slow:", s)
 	}
+	for _, s := range t.failures() {
+		fmt.Fprintln(out, "failed:", s)
+	}
 	if len(t.results) > 0 {
 		fmt.Fprintln(out, t.String())
 	}

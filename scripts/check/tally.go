@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -143,10 +144,7 @@ func (t *tally) note(test id, r result, out io.Writer) {
 // skips lists the skipped tests, each with its reason.
 func (t *tally) skips() []string {
 	var list []string
-	tests := slices.SortedFunc(maps.Keys(t.results), func(a, b id) int {
-		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.test, b.test))
-	})
-	for _, test := range tests {
+	for _, test := range t.tests() {
 		r := t.results[test]
 		if r.action != "skip" {
 			continue
@@ -160,6 +158,36 @@ func (t *tally) skips() []string {
 		list = append(list, fmt.Sprintf("%s.%s: %s", test.pkg, test.test, reason))
 	}
 	return list
+}
+
+// message matches a line that a test said with its file and line, which may be in another file than that of the test.
+var message = regexp.MustCompile(`^\s+\w+\.go:\d+: `)
+
+// failures lists the failed tests, each with the first lines that it said, since logs may follow and be long.
+func (t *tally) failures() (list []string) {
+	for _, test := range t.tests() {
+		r := t.results[test]
+		if r.action != "fail" {
+			continue
+		}
+		list = append(list, test.pkg+"."+test.test)
+		said := 0
+		for line := range strings.Lines(r.output) {
+			if said < 3 && message.MatchString(line) {
+				said++
+				line = strings.TrimSpace(line)
+				list = append(list, "  "+line[:min(len(line), 400)])
+			}
+		}
+	}
+	return list
+}
+
+// tests returns all tests, in order.
+func (t *tally) tests() []id {
+	return slices.SortedFunc(maps.Keys(t.results), func(a, b id) int {
+		return cmp.Or(strings.Compare(a.pkg, b.pkg), strings.Compare(a.test, b.test))
+	})
 }
 
 // slowest lists the n tests that took the longest, without those that only wait for their subtests.

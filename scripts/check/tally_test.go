@@ -68,6 +68,10 @@ func TestFine(t *testing.T) {}
 		got, want) {
 		t.Errorf("skips %q, want %q", got, want)
 	}
+	if got, want := tests.failures(), []string{"example.org/m/bad.TestFail", "  a_test.go:3: the reason",
+		"example.org/m/broken.", "example.org/m/dies.TestExit", "example.org/m/silent."}; !slices.Equal(got, want) {
+		t.Errorf("failures %q, want %q", got, want)
+	}
 	for _, want := range []string{"ok  \texample.org/m/good\t", "the reason", "cannot use",
 		"FAIL\texample.org/m/dies\t"} {
 		if !strings.Contains(out.String(), want) {
