@@ -41,6 +41,7 @@ func (c *Core) rewind() (updates []Update, err error) {
 		c.role = Role{Term: c.role.Term} // the next Ready says more
 	}
 	c.updates = nil
+	c.Delivered(c.log.snapshot.Index()) // nobody takes these entries any more
 	c.deliverSnapshot(c.log.snapshot)
 	updates, c.updates = c.updates, nil
 	var entries []Entry

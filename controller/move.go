@@ -176,6 +176,9 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 		return Moved{}, err
 	}
 	layout := c.assigned.layout()
+	if layout.Adopts { // what leaves group 1 before it has a row would be adopted again
+		return Moved{}, errBeginning
+	}
 	if g, _ := layout.Of(m.Group); len(g.Have) == 0 {
 		return Moved{}, fmt.Errorf("there is no group %d to move to, or it has not begun: groups 1 to %d have actors",
 			m.Group, len(layout.Groups))

@@ -2,11 +2,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -33,6 +35,34 @@ func TestImmovable(t *testing.T) {
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), ledger.ErrImmovable.Error()) {
 			t.Errorf("controller %d: %v", id, err)
+		}
+	}
+}
+
+// While the only group of a cluster becomes one of several, nothing moves.
+func TestMoveWhileAdopting(t *testing.T) {
+	state, err := directory.Regrouped([]uint64{1, 2, 3}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := ledger.New([]ledger.Application{new(directory.Application)}, ledger.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := core.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := core.Rows(directory.Name, maxDirectory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Controller{assigned: newAssignments(), cfg: Config{Groups: make([]GroupConfig, 4)}}
+	if err := c.assigned.view.Restore(rows); err != nil {
+		t.Fatal(err)
+	}
+	for group := range uint64(4) {
+		if _, err := c.Move(t.Context(), Move{Switch: "1", Group: group}); !errors.Is(err, errBeginning) {
+			t.Errorf("to group %d: %v", group, err)
 		}
 	}
 }

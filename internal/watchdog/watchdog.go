@@ -29,8 +29,8 @@ const (
 // Guard is what a goroutine and its Watchdog share. Its methods are for the goroutine. Those that find that it was given
 // up do not return: they end it, after its deferred functions.
 //
-// What the goroutine writes before Begin, and does not write again before End has returned, others may read when it was
-// given up, for example to say which call it was.
+// When the goroutine was given up, others may read what it wrote before Begin and writes again only after End: for
+// example, what says which call it was.
 type Guard struct {
 	word  atomic.Uint64
 	count uint64 // of the calls
