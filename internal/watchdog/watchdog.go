@@ -26,8 +26,8 @@ const (
 	phases    = 1<<phaseBits - 1
 )
 
-// Guard is what a goroutine and its Watchdog share. Its methods are for the goroutine. Those that find that it was given
-// up do not return: they end it, after its deferred functions.
+// Guard is what a goroutine and its Watchdog share. Its methods are for the goroutine. Those that find that it was
+// given up do not return: they end it, after its deferred functions.
 //
 // When the goroutine was given up, others may read what it wrote before Begin and writes again only after End: for
 // example, what says which call it was.
