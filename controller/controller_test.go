@@ -18,7 +18,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
@@ -29,6 +28,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -272,7 +272,24 @@ func (s *testCluster) run(switches int, d time.Duration) load.Result {
 	return r
 }
 
-func hubs() []ledger.Application { return []ledger.Application{hub.New()} }
+// hubs floods every packet, as package hub does, but not without a majority: then each packet is answered once.
+func hubs() []ledger.Application {
+	a := app.New("hub")
+	app.Handle(a, nil, func(tx *app.Tx, up app.SwitchUp) error {
+		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer})
+		return nil
+	})
+	app.Handle(a, nil, func(tx *app.Tx, in app.PacketIn) error {
+		out := of13.PacketOut{BufferID: in.BufferID, InPort: in.InPort,
+			Actions: of13.Actions(nil).Output(of13.PortFlood, 0)}
+		if in.BufferID == of13.NoBuffer {
+			out.Data = in.Data
+		}
+		tx.PacketOut(in.Switch, out)
+		return nil
+	})
+	return []ledger.Application{a}
+}
 
 // A leader that stops in the middle of traffic hands over the leadership. Every packet-in is answered once.
 func TestHandOverUnderLoad(t *testing.T) {
@@ -335,7 +352,7 @@ func TestApplicationFailures(t *testing.T) {
 			}
 			return nil
 		})
-		return []ledger.Application{bad, hub.New()}
+		return []ledger.Application{bad, hubs()[0]}
 	})
 	r := s.run(1, 300*time.Millisecond)
 	if r.Total.Answered != r.Total.Sent {
