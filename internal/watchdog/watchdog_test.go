@@ -115,6 +115,7 @@ func TestGoodCalls(t *testing.T) {
 			t.Error("a good call is given up")
 		}
 		time.Sleep(2 * budget / Steps)
+		synctest.Wait() // the second look is at this moment
 		if w.timer.Stop() {
 			t.Error("a timer runs, and no call does")
 		}
