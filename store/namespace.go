@@ -1,0 +1,419 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// MaxRows bounds the rows of a namespace.
+const MaxRows = 1_000_000
+
+// namespace is one namespace in a transaction.
+type namespace struct {
+	app     *Application
+	tx      *ledger.Tx
+	name    string
+	cell    ledger.Key // of what is not in rows
+	meta    meta
+	changed bool
+	closes  bool // the session of the request
+	read    int  // bytes of columns
+}
+
+// meta is what a namespace has once.
+type meta struct {
+	revision               uint64
+	rows, tables, sessions uint64 // how many there are
+	lastSession            uint64
+}
+
+func (m *meta) fields() [5]*uint64 {
+	return [...]*uint64{&m.revision, &m.rows, &m.tables, &m.sessions, &m.lastSession}
+}
+
+func open(a *Application, tx *ledger.Tx, name string) *namespace {
+	n := &namespace{app: a, tx: tx, name: name, cell: ledger.Key{S: name}}
+	b, _ := tx.Get(tx.Table(metaTable), n.cell, ledger.Key{})
+	for _, v := range n.meta.fields() {
+		if len(b) == 0 {
+			break
+		}
+		value, size := binary.Uvarint(b)
+		*v, b = value, b[max(size, 0):]
+	}
+	return n
+}
+
+// save stores meta.
+func (n *namespace) save() {
+	var b []byte
+	for _, v := range n.meta.fields() {
+		b = binary.AppendUvarint(b, *v)
+	}
+	n.tx.Put(n.tx.Table(metaTable), n.cell, ledger.Key{}, b)
+}
+
+// next returns the revision of the next change.
+func (n *namespace) next() uint64 {
+	n.changed = true
+	n.meta.revision++
+	return n.meta.revision
+}
+
+// tableID names a table of the store.
+type tableID struct{ namespace, name string }
+
+// table is a table as it is stored.
+type table struct {
+	ID uint64 `json:"id"` // of its rows; the revision at which it was created
+	Definition
+	encoded []byte
+}
+
+// table returns a table.
+func (n *namespace) table(name string) (*table, error) {
+	b, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: name})
+	if !there {
+		return nil, fail(NoTable, "there is no table %q in namespace %s", name, n.name)
+	}
+	id := tableID{n.name, name}
+	if t := n.app.tables[id]; t != nil && bytes.Equal(t.encoded, b) {
+		return t, nil
+	}
+	t := &table{encoded: b}
+	if err := json.Unmarshal(b, t); err != nil {
+		return nil, damaged("table "+name, n.name, err)
+	}
+	if len(n.app.tables) >= maxDecoded {
+		clear(n.app.tables)
+	}
+	n.app.tables[id] = t
+	return t, nil
+}
+
+// maxDecoded bounds the definitions that are kept decoded.
+const maxDecoded = 4096
+
+// rows returns the cell of a table's rows.
+func (n *namespace) rows(t *table) ledger.Key { return ledger.Key{A: t.ID, S: n.name} }
+
+// find returns a row; false if it is not there.
+func (n *namespace) find(t *table, key string) (r stored, there bool, err error) {
+	b, there := n.tx.Get(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key})
+	if !there {
+		return stored{columns: make([][]byte, len(t.Columns))}, false, nil
+	}
+	if r, err = decodeRow(b, len(t.Columns)); err != nil {
+		err = damaged("row "+strconv.Quote(key), n.name, err)
+	}
+	return r, true, err
+}
+
+// put stores a row, with the next version.
+func (n *namespace) put(t *table, key string, r *stored, there bool) (version uint64, err error) {
+	if size := r.size(); size > MaxRow {
+		return 0, fail(TooLarge, "the row would have %d bytes, %d are possible", size, MaxRow)
+	}
+	if !there {
+		if n.meta.rows++; n.meta.rows > MaxRows {
+			return 0, fail(TooLarge, "namespace %s has %d rows, no more are possible", n.name, MaxRows)
+		}
+	}
+	r.version = n.next()
+	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, r.append(nil))
+	return r.version, nil
+}
+
+// do executes an op.
+func (n *namespace) do(o *Op, out *Result) error {
+	switch o.Kind {
+	case CreateTable:
+		return n.createTable(o, out)
+	case DropTable:
+		return n.dropTable(o, out)
+	case Tables:
+		return n.listTables(out)
+	case OpenSession:
+		return n.openSession(out)
+	case CloseSession:
+		n.closes = true
+		return nil
+	}
+	t, err := n.table(o.Table)
+	if err != nil {
+		return err
+	}
+	switch o.Kind {
+	case Get:
+		return n.get(t, o.Key, o.Only, out)
+	case Resolve:
+		return n.resolve(t, o, out)
+	case List:
+		return n.list(t, o, out)
+	case Delete:
+		return n.delete(t, o, out)
+	case Add:
+		return n.add(t, o, out)
+	}
+	return n.write(t, o, out)
+}
+
+func (n *namespace) get(t *table, key string, only []string, out *Result) error {
+	r, there, err := n.find(t, key)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return fail(NotFound, "there is no row %q", key)
+	}
+	row, failed := t.row(key, &r, only)
+	if failed != nil {
+		return failed
+	}
+	if !n.reads(&row) {
+		return fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
+	}
+	out.Row, out.Version = &row, row.Version
+	return nil
+}
+
+// reads counts the columns of a row that is read, and reports whether the answer has room for them.
+func (n *namespace) reads(r *Row) bool {
+	n.read += len(r.Key)
+	for name, c := range r.Columns {
+		n.read += len(name) + len(c)
+	}
+	return n.read <= MaxReply
+}
+
+// resolve reads the row of another table to which a row refers (section IV-A).
+func (n *namespace) resolve(t *table, o *Op, out *Result) error {
+	if t.RefersTo == "" {
+		return fail(Invalid, "table %q refers to no other table", o.Table)
+	}
+	r, there, err := n.find(t, o.Key)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return fail(NotFound, "there is no row %q in table %q", o.Key, o.Table)
+	}
+	through := 0
+	if t.Through != "" {
+		through = slices.Index(t.Columns, t.Through)
+	}
+	to, err := n.table(t.RefersTo)
+	switch {
+	case err != nil:
+		return err
+	case r.columns[through] == nil:
+		return fail(NotFound, "row %q of table %q has no column %q", o.Key, o.Table, t.Columns[through])
+	}
+	return n.get(to, string(r.columns[through]), o.Only, out)
+}
+
+// list reads the rows of a range. Rows end early, with Next, where the answer has no room.
+func (n *namespace) list(t *table, o *Op, out *Result) error {
+	limit := o.Limit
+	if limit == 0 {
+		limit = MaxPage
+	}
+	from := max(o.From, o.Prefix)
+	out.Rows = []Row{}
+	for field, b := range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
+		switch key := field.S; {
+		case key < from:
+			continue
+		case o.To != "" && key >= o.To || !strings.HasPrefix(key, o.Prefix):
+			return nil
+		case len(out.Rows) == limit:
+			out.Next = key
+			return nil
+		}
+		r, err := decodeRow(b, len(t.Columns))
+		if err != nil {
+			return damaged("row "+strconv.Quote(field.S), n.name, err)
+		}
+		row, failed := t.row(field.S, &r, o.Only)
+		if failed != nil {
+			return failed
+		}
+		if !n.reads(&row) {
+			if len(out.Rows) == 0 {
+				return fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
+			}
+			out.Next = field.S
+			return nil
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return nil
+}
+
+// holds returns an error if a condition does not hold for a row.
+func (c *Condition) holds(t *table, r *stored, there bool) error {
+	if c == nil {
+		return nil
+	}
+	if c.Version != nil && *c.Version != r.version {
+		return fail(Conflict, "the row has version %d, not %d", r.version, *c.Version)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
+		i, err := t.index(name)
+		switch {
+		case err != nil:
+			return err
+		case !there || r.columns[i] == nil:
+			return fail(Conflict, "the row has no column %q", name)
+		case !bytes.Equal(r.columns[i], c.Columns[name]):
+			return fail(Conflict, "column %q has another value", name)
+		}
+	}
+	return nil
+}
+
+// write executes Create, Put and Update.
+func (n *namespace) write(t *table, o *Op, out *Result) error {
+	r, there, err := n.find(t, o.Key)
+	switch {
+	case err != nil:
+		return err
+	case o.Kind == Create && there:
+		return fail(Exists, "there is a row %q already, with version %d", o.Key, r.version)
+	case o.Kind == Update && !there:
+		return fail(NotFound, "there is no row %q", o.Key)
+	}
+	if err := o.If.holds(t, &r, there); err != nil {
+		return err
+	}
+	if o.Kind != Update {
+		clear(r.columns)
+	}
+	for name, value := range o.Columns {
+		i, err := t.index(name)
+		if err != nil {
+			return err
+		}
+		if r.columns[i] = value; value == nil {
+			r.columns[i] = []byte{}
+		}
+	}
+	out.Version, err = n.put(t, o.Key, &r, there)
+	return err
+}
+
+func (n *namespace) delete(t *table, o *Op, out *Result) error {
+	r, there, err := n.find(t, o.Key)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return fail(NotFound, "there is no row %q", o.Key)
+	}
+	if err := o.If.holds(t, &r, there); err != nil {
+		return err
+	}
+	n.meta.rows--
+	out.Version = n.next()
+	n.tx.Delete(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: o.Key})
+	return nil
+}
+
+var errNoCounter = errors.New("not a number")
+
+// counter decodes a column that is a counter: a decimal number.
+func counter(column []byte) (int64, error) {
+	if column == nil {
+		return 0, nil
+	}
+	v, err := strconv.ParseInt(string(column), 10, 64)
+	if err != nil {
+		return 0, errNoCounter
+	}
+	return v, nil
+}
+
+// add adds to a counter.
+func (n *namespace) add(t *table, o *Op, out *Result) error {
+	name := o.Column
+	if name == "" {
+		name = DefaultColumn
+	}
+	i, failed := t.index(name)
+	if failed != nil {
+		return failed
+	}
+	r, there, err := n.find(t, o.Key)
+	if err != nil {
+		return err
+	}
+	if err := o.If.holds(t, &r, there); err != nil {
+		return err
+	}
+	v, err := counter(r.columns[i])
+	switch {
+	case err != nil:
+		return fail(WrongType, "column %q is not a decimal number of 64 bits", name)
+	case o.Delta > 0 && v > math.MaxInt64-o.Delta || o.Delta < 0 && v < math.MinInt64-o.Delta:
+		return fail(WrongType, "%d and %d is more than 64 bits hold", v, o.Delta)
+	}
+	out.Value = v + o.Delta
+	r.columns[i] = strconv.AppendInt(nil, out.Value, 10)
+	out.Version, err = n.put(t, o.Key, &r, there)
+	return err
+}
+
+func (n *namespace) createTable(o *Op, out *Result) error {
+	if _, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table}); there {
+		return fail(Exists, "there is a table %q already", o.Table)
+	}
+	if n.meta.tables++; n.meta.tables > MaxTables {
+		return fail(TooLarge, "namespace %s has %d tables, no more are possible", n.name, MaxTables)
+	}
+	d := Definition{Columns: []string{DefaultColumn}}
+	if o.Definition != nil {
+		d = *o.Definition
+	}
+	out.Version = n.next()
+	b, err := json.Marshal(&table{ID: out.Version, Definition: d})
+	if err != nil {
+		return err
+	}
+	n.tx.Put(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table}, b)
+	return nil
+}
+
+func (n *namespace) dropTable(o *Op, out *Result) error {
+	t, err := n.table(o.Table)
+	if err != nil {
+		return err
+	}
+	for range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
+		return fail(Conflict, "table %q has rows: delete them first", o.Table)
+	}
+	n.meta.tables--
+	out.Version = n.next()
+	n.tx.Delete(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table})
+	return nil
+}
+
+func (n *namespace) listTables(out *Result) error {
+	out.Tables = map[string]Table{}
+	for field := range n.tx.Fields(n.tx.Table(tableTable), n.cell) {
+		t, err := n.table(field.S)
+		if err != nil {
+			return err
+		}
+		out.Tables[field.S] = Table{t.ID, t.Definition}
+	}
+	return nil
+}

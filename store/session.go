@@ -1,0 +1,138 @@
+package store
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// The answers to requests that have changed something are kept until the client acknowledges them. So a request that
+// comes again is answered, and not executed again.
+const (
+	// Window bounds the requests of a session that are not acknowledged.
+	Window = 16
+	// SessionTime is how long a session lives after its last request that changed something.
+	SessionTime = time.Minute
+	// MaxSessions bounds the sessions of a namespace.
+	MaxSessions = 1024
+	// maxKept bounds the answer to a request that changes something, in bytes.
+	maxKept = 16 << 10
+
+	expireTimer = "sessions"
+)
+
+// session is a session as it is stored: the time at which it ends, in ns since 1970 of ledger time, and up to which seq
+// the client has the answers.
+type session struct{ ends, acked uint64 }
+
+func (s session) append(b []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(b, s.ends), s.acked)
+}
+
+func decodeSession(b []byte) (s session) {
+	n := 0
+	s.ends, n = binary.Uvarint(b)
+	s.acked, _ = binary.Uvarint(b[max(n, 0):])
+	return s
+}
+
+func (n *namespace) openSession(out *Result) error {
+	if n.meta.sessions++; n.meta.sessions > MaxSessions {
+		return fail(TooLarge, "namespace %s has %d sessions, no more are possible: one ends %v after its last write",
+			n.name, MaxSessions, SessionTime)
+	}
+	n.meta.lastSession++
+	n.changed, out.Session = true, n.meta.lastSession
+	n.renew(out.Session, 0)
+	if _, set := n.tx.Timer(expireTimer); set {
+		return nil
+	}
+	return n.tx.SetTimer(expireTimer, SessionTime, nil)
+}
+
+// renew stores a session.
+func (n *namespace) renew(id, acked uint64) {
+	s := session{uint64(n.tx.Now().Add(SessionTime).UnixNano()), acked}
+	n.tx.Put(n.tx.Table(sessionTable), n.cell, ledger.Key{A: id}, s.append(nil))
+}
+
+// begin returns the answer to a request that was executed before; nil if it was not.
+func (n *namespace) begin(r *Request) (answer []byte, err error) {
+	list := n.tx.Table(sessionTable)
+	b, there := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
+	if !there {
+		return nil, fail(Expired, "there is no session %d any more: it is not known here whether its last requests "+
+			"were executed", r.Session)
+	}
+	s := decodeSession(b)
+	switch kept, answered := n.tx.Get(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
+	case answered:
+		return kept, nil
+	case r.Seq <= s.acked:
+		return nil, fail(Outdated, "the client has acknowledged the answers to all requests up to %d", s.acked)
+	case r.Seq > max(s.acked, r.Acked)+Window:
+		return nil, fail(Invalid, "seq %d is more than %d after what is acknowledged (%d)", r.Seq, Window,
+			max(s.acked, r.Acked))
+	}
+	return nil, nil
+}
+
+// commit stores meta, and the answer for a client that asks again.
+func (n *namespace) commit(r *Request, answer []byte) error {
+	if n.closes {
+		n.close(r.Session)
+	}
+	n.save()
+	if r.Session == 0 || n.closes {
+		return nil
+	}
+	if len(answer) > maxKept {
+		return fail(TooLarge, "the answer to a request that writes has %d bytes, %d are possible: read in another one",
+			len(answer), maxKept)
+	}
+	list := n.tx.Table(sessionTable)
+	b, _ := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
+	acked := decodeSession(b).acked
+	for i := range uint64(Window) { // there are no others
+		if seq := acked + 1 + i; seq <= r.Acked {
+			n.tx.Delete(list, n.cell, ledger.Key{A: r.Session, B: seq})
+		}
+	}
+	n.renew(r.Session, max(acked, r.Acked))
+	n.tx.Put(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}, answer)
+	return nil
+}
+
+// close removes a session, and the answers to its requests.
+func (n *namespace) close(id uint64) {
+	list := n.tx.Table(sessionTable)
+	b, _ := n.tx.Get(list, n.cell, ledger.Key{A: id})
+	acked := decodeSession(b).acked
+	n.tx.Delete(list, n.cell, ledger.Key{A: id})
+	for i := range uint64(Window) {
+		n.tx.Delete(list, n.cell, ledger.Key{A: id, B: acked + 1 + i})
+	}
+	n.meta.sessions--
+}
+
+// expire removes the sessions that have ended.
+func (n *namespace) expire() error {
+	list := n.tx.Table(sessionTable)
+	now, ended := uint64(n.tx.Now().UnixNano()), map[uint64]bool{}
+	for field, b := range n.tx.Fields(list, n.cell) {
+		if field.B == 0 { // before its answers
+			if ended[field.A] = decodeSession(b).ends <= now; ended[field.A] {
+				n.meta.sessions--
+			}
+		}
+		if ended[field.A] {
+			n.tx.Delete(list, n.cell, field)
+		}
+	}
+	n.save()
+	if n.meta.sessions == 0 {
+		return nil
+	}
+	return n.tx.SetTimer(expireTimer, SessionTime/2, nil)
+}

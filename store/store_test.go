@@ -1,0 +1,561 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/internal/httpcall"
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// replicas are a leader and a follower, each with its application.
+type replicas struct {
+	t        testing.TB
+	leader   *ledger.Core
+	follower *ledger.Core
+	term     uint64
+	now      time.Time
+	calls    uint64
+}
+
+func newReplicas(t testing.TB) *replicas {
+	t.Helper()
+	r := &replicas{t: t, now: time.Unix(1_000_000, 0)}
+	for _, c := range []**ledger.Core{&r.leader, &r.follower} {
+		core, err := ledger.New([]ledger.Application{New()}, ledger.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*c = core
+	}
+	r.lead()
+	return r
+}
+
+func (r *replicas) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *replicas) lead() {
+	r.term++
+	r.check(r.leader.Lead(r.term, r.now.UnixNano()))
+}
+
+// fail makes the follower the leader. What the leader has not committed is gone.
+func (r *replicas) fail() {
+	r.t.Helper()
+	r.check(r.leader.Follow())
+	r.leader, r.follower = r.follower, r.leader
+	r.lead()
+}
+
+// commit commits what was executed.
+func (r *replicas) commit() {
+	r.t.Helper()
+	for {
+		entry, ok := r.leader.Cut()
+		if !ok {
+			return
+		}
+		r.check(r.follower.Commit(entry))
+		r.check(r.leader.Commit(entry))
+	}
+}
+
+// pass lets time go by.
+func (r *replicas) pass(d time.Duration) {
+	r.now = r.now.Add(d)
+	r.leader.Tick(r.now.UnixNano())
+	r.commit()
+}
+
+// send executes a request, and commits nothing.
+func (r *replicas) send(ns string, body []byte) {
+	r.t.Helper()
+	q := httpcall.Encode(httpcall.Request{Method: "POST", Values: map[string]string{"namespace": ns}, Body: body})
+	at, err := New().Callee(route, q)
+	r.check(err)
+	r.calls++
+	r.check(r.leader.Call(ledger.Call{Actor: ledger.Actor{App: Name, Shard: at}, Name: route, Message: q, Caller: 1,
+		ID: r.calls}))
+}
+
+// call executes a request, and returns the answer.
+func (r *replicas) call(ns string, body []byte) (int, []byte) {
+	r.t.Helper()
+	r.send(ns, body)
+	r.commit()
+	answers := r.leader.Answers()
+	last := answers[len(answers)-1]
+	if last.Failed {
+		r.t.Fatalf("%s: %s", body, last.Message)
+	}
+	a, err := httpcall.Decode[httpcall.Response](last.Message)
+	r.check(err)
+	return a.Status, a.Body
+}
+
+// do is call for a Request.
+func (r *replicas) do(ns string, q Request) (Response, *Error) {
+	r.t.Helper()
+	body, err := json.Marshal(q)
+	r.check(err)
+	status, answer := r.call(ns, body)
+	var out struct {
+		Response
+		Error *Error `json:"error"`
+	}
+	r.check(json.Unmarshal(answer, &out))
+	if (status != 0) != (out.Error != nil) {
+		r.t.Errorf("status %d with %s", status, answer)
+	}
+	return out.Response, out.Error
+}
+
+// must is do for ops that take effect, without a session.
+func (r *replicas) must(ns string, ops ...Op) []Result {
+	r.t.Helper()
+	out, err := r.do(ns, Request{Ops: ops})
+	if err != nil {
+		r.t.Fatalf("%+v: %v", ops, err)
+	}
+	return out.Results
+}
+
+func columns(pairs ...string) map[string][]byte {
+	c := map[string][]byte{}
+	for i := 0; i < len(pairs); i += 2 {
+		c[pairs[i]] = []byte(pairs[i+1])
+	}
+	return c
+}
+
+func version(v uint64) *Condition { return &Condition{Version: &v} }
+
+// Section IV-A to IV-C: rows with versions, conditions, columns, and references to rows of another table.
+func TestRows(t *testing.T) {
+	r := newReplicas(t)
+	r.must("net", Op{Kind: CreateTable, Table: "devices", Definition: &Definition{Columns: []string{"port", "seen"}}},
+		Op{Kind: CreateTable, Table: "addresses", Definition: &Definition{Columns: []string{"since", "mac"},
+			RefersTo: "devices", Through: "mac"}})
+	made := r.must("net", Op{Kind: Create, Table: "devices", Key: "m1", Columns: columns("port", "7", "seen", "today")},
+		Op{Kind: Put, Table: "addresses", Key: "10.0.0.1", Columns: columns("mac", "m1")},
+		Op{Kind: Resolve, Table: "addresses", Key: "10.0.0.1", Only: []string{"port"}})
+	if got := *made[2].Row; got.Key != "m1" || !reflect.DeepEqual(got.Columns, columns("port", "7")) ||
+		got.Version != made[0].Version {
+		t.Errorf("resolved to %+v", got)
+	}
+	v := made[0].Version
+	wrote := r.must("net", Op{Kind: Update, Table: "devices", Key: "m1", If: version(v), Columns: columns("port", "8")},
+		Op{Kind: Get, Table: "devices", Key: "m1"})
+	if got := *wrote[1].Row; got.Version <= v || !reflect.DeepEqual(got.Columns, columns("port", "8", "seen", "today")) {
+		t.Errorf("after the update: %+v", got)
+	}
+	if _, err := r.do("net", Request{Ops: []Op{{Kind: Update, Table: "devices", Key: "m1", If: version(v),
+		Columns: columns("port", "9")}}}); err == nil || err.Code != Conflict {
+		t.Errorf("update of an old version: %v", err)
+	}
+	gone := r.must("net", Op{Kind: Delete, Table: "devices", Key: "m1",
+		If: &Condition{Columns: columns("seen", "today")}})[0].Version
+	if again := r.must("net", Op{Kind: Put, Table: "devices", Key: "m1", If: version(0),
+		Columns: columns("port", "1")})[0].Version; again <= gone {
+		t.Errorf("a row that is made again has version %d, which is not after %d", again, gone)
+	}
+	// Namespaces are apart.
+	if _, err := r.do("other", Request{Ops: []Op{{Kind: Get, Table: "devices", Key: "m1"}}}); err == nil ||
+		err.Code != NoTable {
+		t.Errorf("in another namespace: %v", err)
+	}
+	r.fail()
+	if got := r.must("net", Op{Kind: Get, Table: "devices", Key: "m1"})[0].Row; !reflect.DeepEqual(got.Columns,
+		columns("port", "1")) {
+		t.Errorf("after a failover: %+v", got)
+	}
+}
+
+func TestList(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"})
+	var want []string
+	for i := range 250 {
+		key := fmt.Sprintf("%c%03d", 'a'+i%5, i)
+		want = append(want, key)
+		r.must("n", Op{Kind: Put, Table: "t", Key: key, Columns: columns("value", strings.Repeat("x", 5000))})
+	}
+	slices.Sort(want)
+	list := func(o Op) (keys []string) {
+		t.Helper()
+		o.Kind, o.Table = List, "t"
+		for {
+			out := r.must("n", o)[0]
+			for _, row := range out.Rows {
+				keys = append(keys, row.Key)
+			}
+			if out.Next == "" {
+				return keys
+			}
+			if len(out.Rows) == 0 || out.Next <= keys[len(keys)-1] {
+				t.Fatalf("%+v: %d rows, next is %q", o, len(out.Rows), out.Next)
+			}
+			o.From = out.Next
+		}
+	}
+	for _, o := range []Op{{}, {Limit: 7}, {Limit: MaxPage}} { // without a limit, the size of an answer is one
+		if got := list(o); !slices.Equal(got, want) {
+			t.Errorf("%+v: %d rows, want %d", o, len(got), len(want))
+		}
+	}
+	between := func(from, to string) []string {
+		at := func(k string) int { i, _ := slices.BinarySearch(want, k); return i }
+		return want[at(from):at(to)]
+	}
+	if got := list(Op{Prefix: "c", Limit: 3}); !slices.Equal(got, between("c", "d")) {
+		t.Errorf("with a prefix: %v", got)
+	}
+	if got := list(Op{From: "b1", To: "c1", Limit: 9}); !slices.Equal(got, between("b1", "c1")) {
+		t.Errorf("in a range: %v", got)
+	}
+	if got := list(Op{From: "x"}); len(got) > 0 {
+		t.Errorf("after the last: %v", got)
+	}
+}
+
+// Each kind of mistake has its error, and a request that has one changes nothing, with all of its ops.
+func TestErrors(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t", Definition: &Definition{Columns: []string{"a", "b"}}},
+		Op{Kind: CreateTable, Table: "refers", Definition: &Definition{Columns: []string{"to"}, RefersTo: "t"}},
+		Op{Kind: CreateTable, Table: "astray", Definition: &Definition{Columns: []string{"to"}, RefersTo: "none"}},
+		Op{Kind: Put, Table: "t", Key: "k", Columns: columns("a", "1")},
+		Op{Kind: Put, Table: "t", Key: "max", Columns: columns("a", fmt.Sprint(int64(math.MaxInt64)), "b", "text")},
+		Op{Kind: Put, Table: "refers", Key: "k", Columns: columns("to", "nobody")},
+		Op{Kind: Put, Table: "astray", Key: "k", Columns: columns("to", "nobody")})
+	before := r.leader.Counters().Transactions
+	all := func() []Result {
+		return r.must("n", Op{Kind: List, Table: "t"}, Op{Kind: List, Table: "refers"}, Op{Kind: Tables})
+	}
+	state := all()
+	big := map[string][]byte{"a": make([]byte, MaxValue+1)}
+	for _, c := range []struct {
+		code Code
+		op   Op
+	}{
+		{Invalid, Op{Kind: "read", Table: "t", Key: "k"}},
+		{Invalid, Op{Kind: Get, Table: "no table", Key: "k"}},
+		{Invalid, Op{Kind: Get, Table: "t"}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: strings.Repeat("k", MaxKey+1)}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Columns: columns("a", "1")}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", If: version(1)}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Limit: 1}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Delta: 1}},
+		{Invalid, Op{Kind: Put, Table: "t", Key: "k"}},
+		{Invalid, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("a", "1"), Only: []string{"a"}}},
+		{Invalid, Op{Kind: List, Table: "t", Key: "k"}},
+		{Invalid, Op{Kind: List, Table: "t", Limit: MaxPage + 1}},
+		{Invalid, Op{Kind: Delete, Table: "t", Key: "k", Definition: &Definition{}}},
+		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{}}},
+		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{"a", "a"}}}},
+		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{""}}}},
+		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{"a"}, Through: "a"}}},
+		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{"a"}, RefersTo: "/"}}},
+		{Invalid, Op{Kind: Resolve, Table: "t", Key: "k"}},
+		{Invalid, Op{Kind: Tables, Table: "t"}},
+		{TooLarge, Op{Kind: Put, Table: "t", Key: "k", Columns: big}},
+		{NoTable, Op{Kind: Get, Table: "none", Key: "k"}},
+		{NoTable, Op{Kind: Resolve, Table: "astray", Key: "k"}},
+		{NoTable, Op{Kind: DropTable, Table: "none"}},
+		{NoColumn, Op{Kind: Get, Table: "t", Key: "k", Only: []string{"c"}}},
+		{NoColumn, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("c", "1")}},
+		{NoColumn, Op{Kind: Add, Table: "t", Key: "k", Delta: 1}},
+		{NotFound, Op{Kind: Get, Table: "t", Key: "none"}},
+		{NotFound, Op{Kind: Update, Table: "t", Key: "none", Columns: columns("a", "1")}},
+		{NotFound, Op{Kind: Delete, Table: "t", Key: "none"}},
+		{NotFound, Op{Kind: Resolve, Table: "refers", Key: "none"}},
+		{NotFound, Op{Kind: Resolve, Table: "refers", Key: "k"}},
+		{Exists, Op{Kind: Create, Table: "t", Key: "k", Columns: columns("a", "1")}},
+		{Exists, Op{Kind: CreateTable, Table: "t"}},
+		{Conflict, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("a", "1"), If: version(0)}},
+		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("a", "2")}}},
+		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("b", "")}}},
+		{Conflict, Op{Kind: DropTable, Table: "t"}},
+		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "a", Delta: 1}},
+		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "b", Delta: 1}},
+	} {
+		ops := []Op{{Kind: Put, Table: "t", Key: "first", Columns: columns("a", "1")},
+			{Kind: CreateTable, Table: "new"}, c.op}
+		if _, err := r.do("n", Request{Ops: ops}); err == nil || err.Code != c.code || err.Op != 2 || err.Message == "" {
+			t.Errorf("%+v: %+v, want %s", c.op, err, c.code)
+		}
+	}
+	for body, code := range map[string]Code{
+		``:                                      Invalid,
+		`{"ops":[]}`:                            Invalid,
+		`{"ops":[]}{}`:                          Invalid,
+		`{"operations"}`:                        Invalid,
+		`{"ops":[{"op":"tables","more":1}]}`:    Invalid,
+		`{"ops":[{"op":"close_session"}]}`:      Invalid,
+		`{"ops":[{"op":"tables"}],"session":1}`: Invalid,
+		`{"ops":[{"op":"tables"}],"session":1,"seq":2,"acked":2}`:                               Invalid,
+		`{"ops":[{"op":"tables"}],"session":99,"seq":2,"acked":1}`:                              Expired,
+		`{"ops":[` + strings.Repeat(`{"op":"tables"},`, MaxOps) + `{"op":"tables"}]}`:           Invalid,
+		`{"ops":[{"op":"put","table":"t","key":"k","columns":{"a":"not base64"}}]}`:             Invalid,
+		`{"ops":[` + strings.Repeat(`{"op":"get","table":"t","key":"k"},`, 2) + `{"op":"x"}]} `: Invalid,
+	} {
+		status, answer := r.call("n", []byte(body))
+		var out struct{ Error Error }
+		if err := json.Unmarshal(answer, &out); err != nil || status == 0 || out.Error.Code != code {
+			t.Errorf("%s: status %d, %s", body, status, answer)
+		}
+	}
+	if status, answer := r.call("no namespace", []byte(`{"ops":[{"op":"tables"}]}`)); status != 400 {
+		t.Errorf("a bad namespace: status %d, %s", status, answer)
+	}
+	if after := all(); !reflect.DeepEqual(after, state) {
+		t.Errorf("requests with mistakes have changed %+v to %+v", state, after)
+	}
+	if r.leader.Counters().Failures > 0 || r.leader.Counters().Transactions == before {
+		t.Errorf("%+v", r.leader.Counters())
+	}
+}
+
+// A request of a session that comes again, before or after a failover, is answered as before, and changes nothing.
+func TestSession(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"})
+	id := r.must("n", Op{Kind: OpenSession})[0].Session
+	add := func(seq, acked uint64) (int64, *Error) {
+		t.Helper()
+		out, err := r.do("n", Request{Session: id, Seq: seq, Acked: acked,
+			Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}})
+		if err != nil {
+			return 0, err
+		}
+		return out.Results[0].Value, nil
+	}
+	want := func(seq, acked uint64, value int64) {
+		t.Helper()
+		if got, err := add(seq, acked); err != nil || got != value {
+			t.Errorf("seq %d: %d (%v), want %d", seq, got, err, value)
+		}
+	}
+	wantError := func(seq, acked uint64, code Code) {
+		t.Helper()
+		if got, err := add(seq, acked); err == nil || err.Code != code {
+			t.Errorf("seq %d after %d: %d (%v), want %s", seq, acked, got, err, code)
+		}
+	}
+	want(1, 0, 1)
+	want(1, 0, 1)
+	want(3, 0, 2) // in any order
+	want(2, 0, 3)
+	r.send("n", fmt.Appendf(nil, `{"session":%d,"seq":4,"ops":[{"op":"add","table":"t","key":"k","delta":1}]}`, id))
+	r.fail() // it was not committed
+	want(3, 0, 2)
+	want(4, 0, 4)
+	r.fail()
+	want(4, 0, 4)
+	want(5, 3, 5)
+	want(4, 0, 4) // not acknowledged yet
+	wantError(3, 0, Outdated)
+	wantError(4+Window, 0, Invalid)
+	wantError(math.MaxUint64, 3, Invalid)
+	want(3+Window, 3, 6)
+	want(1_000_000, 999_999, 7) // those before have only read
+	// It lives as long as it is used.
+	for i := range uint64(10) {
+		r.pass(SessionTime / 2)
+		want(1_000_001+i, 1_000_000+i, 8+int64(i))
+	}
+	r.pass(2 * SessionTime)
+	wantError(1_000_011, 1_000_010, Expired)
+	for _, table := range r.rows() {
+		if table.Table == sessionTable {
+			t.Errorf("left of a session that has expired: %+v", table)
+		}
+	}
+}
+
+// rows returns everything that both replicas have, which is the same.
+func (r *replicas) rows() []ledger.Row {
+	r.t.Helper()
+	list, err := r.leader.Rows(Name, 1<<20)
+	r.check(err)
+	other, err := r.follower.Rows(Name, 1<<20)
+	r.check(err)
+	byPlace := func(a, b ledger.Row) int {
+		if c := strings.Compare(a.Table, b.Table); c != 0 {
+			return c
+		}
+		if c := a.Cell.Compare(b.Cell); c != 0 {
+			return c
+		}
+		return a.Field.Compare(b.Field)
+	}
+	slices.SortFunc(list, byPlace)
+	slices.SortFunc(other, byPlace)
+	if !reflect.DeepEqual(list, other) {
+		r.t.Errorf("the replicas differ:\n%+v\n%+v", list, other)
+	}
+	return list
+}
+
+// A session that is closed leaves nothing, and its requests are not executed any more.
+func TestCloseSession(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"})
+	before := r.rows()
+	for range 3 * MaxSessions {
+		id := r.must("n", Op{Kind: OpenSession})[0].Session
+		q := Request{Session: id, Seq: 1, Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}}
+		out, err := r.do("n", q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id%MaxSessions == 1 {
+			r.fail()
+		}
+		if _, err := r.do("n", Request{Session: id, Seq: 2, Ops: []Op{{Kind: CloseSession}}}); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := r.do("n", q); err == nil || err.Code != Expired {
+			t.Fatalf("after %+v: %+v, %v", out, again, err)
+		}
+	}
+	r.must("n", Op{Kind: Delete, Table: "t", Key: "k"})
+	if after := r.rows(); len(after) != len(before) {
+		t.Errorf("%d rows, before %d: %+v", len(after), len(before), after)
+	}
+}
+
+// As many sessions are possible as are stated.
+func TestMaxSessions(t *testing.T) {
+	r := newReplicas(t)
+	for range MaxSessions / MaxOps {
+		ops := make([]Op, MaxOps)
+		for i := range ops {
+			ops[i].Kind = OpenSession
+		}
+		r.must("n", ops...)
+	}
+	if _, err := r.do("n", Request{Ops: []Op{{Kind: OpenSession}}}); err == nil || err.Code != TooLarge {
+		t.Errorf("one more: %v", err)
+	}
+	r.pass(2 * SessionTime)
+	r.must("n", Op{Kind: OpenSession})
+}
+
+// Random requests on few rows have the results of a map, through failovers.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := newReplicas(t)
+		r.must("n", Op{Kind: CreateTable, Table: "t", Definition: &Definition{Columns: []string{"a", "b", "c"}}})
+		m := model{revision: 1, rows: map[string]Row{}}
+		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
+			if rapid.IntRange(0, 9).Draw(rt, "failover") == 0 {
+				r.fail()
+			}
+			next := model{m.revision, maps.Clone(m.rows)}
+			var ops []Op
+			ok := true
+			for range rapid.IntRange(1, 4).Draw(rt, "ops") {
+				ops = append(ops, next.draw(rt))
+				ok = ok && next.apply(&ops[len(ops)-1])
+			}
+			out, err := r.do("n", Request{Ops: ops})
+			if ok != (err == nil) || ok && out.Revision != next.revision {
+				rt.Fatalf("%+v: %+v, %v", ops, out, err)
+			}
+			if ok {
+				m = next
+			}
+			got := map[string]Row{}
+			for _, row := range r.must("n", Op{Kind: List, Table: "t"})[0].Rows {
+				got[row.Key] = row
+			}
+			if !reflect.DeepEqual(got, m.rows) {
+				rt.Fatalf("after %+v: %+v, want %+v", ops, got, m.rows)
+			}
+		}
+		r.rows()
+	})
+}
+
+// model is a table.
+type model struct {
+	revision uint64
+	rows     map[string]Row
+}
+
+// draw returns a random op that changes a row.
+func (m *model) draw(rt *rapid.T) Op {
+	o := Op{Kind: rapid.SampledFrom([]Kind{Create, Put, Update, Delete}).Draw(rt, "kind"), Table: "t",
+		Key: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(rt, "key")}
+	if o.Kind != Delete {
+		names := rapid.SampledFrom([]string{"a", "b", "c"})
+		o.Columns = rapid.MapOfN(names, rapid.SliceOfN(rapid.Byte(), 0, 3), 1, 3).Draw(rt, "columns")
+	}
+	if o.Kind != Create && rapid.Bool().Draw(rt, "conditional") {
+		o.If = version(m.rows[o.Key].Version + uint64(rapid.IntRange(0, 1).Draw(rt, "off")))
+	}
+	return o
+}
+
+// apply applies an op, and reports whether it can be.
+func (m *model) apply(o *Op) bool {
+	row, there := m.rows[o.Key]
+	if o.If != nil && *o.If.Version != row.Version || o.Kind == Create && there ||
+		(o.Kind == Update || o.Kind == Delete) && !there {
+		return false
+	}
+	m.revision++
+	if o.Kind == Delete {
+		delete(m.rows, o.Key)
+		return true
+	}
+	columns := map[string][]byte{}
+	if o.Kind == Update {
+		maps.Copy(columns, row.Columns)
+	}
+	for name, v := range o.Columns {
+		columns[name] = append([]byte{}, v...)
+	}
+	m.rows[o.Key] = Row{o.Key, m.revision, columns}
+	return true
+}
+
+func FuzzRequest(f *testing.F) {
+	f.Add([]byte(`{"session":1,"seq":1,"ops":[{"op":"put","table":"t","key":"k","columns":{"value":"YQ=="}}]}`))
+	f.Add([]byte(`{"ops":[{"op":"list","table":"t","from":"a","to":"b","prefix":"a","limit":3}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r := newReplicas(t)
+		r.must("n", Op{Kind: CreateTable, Table: "t"})
+		r.call("n", body)
+		r.rows()
+	})
+}
+
+func FuzzRow(f *testing.F) {
+	f.Add((&stored{7, [][]byte{[]byte("a"), nil, {}}}).append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRow(b, 3)
+		if err != nil {
+			return
+		}
+		again, err := decodeRow(r.append(nil), 3)
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%+v (%v), want %+v", again, err, r)
+		}
+	})
+}
