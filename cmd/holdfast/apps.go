@@ -20,10 +20,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 // applications are those that this binary holds, by the name that stands in the cluster file.
-var applications = map[string]func(*config.Cluster) *app.App{
+var applications = map[string]func(*config.Cluster) ledger.Application{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
 	"kv":       plain(kv.New),
@@ -31,14 +32,15 @@ var applications = map[string]func(*config.Cluster) *app.App{
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
 	"edge":     plain(edge.New),
-	"recovery": func(s *config.Cluster) *app.App { return recovery.New(recoveryConfig(s.Recovery)) },
+	"recovery": func(s *config.Cluster) ledger.Application { return recovery.New(recoveryConfig(s.Recovery)) },
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
 	"exchange": plain(exchange.New),      // for the demo, and bench hops
+	"store":    plain(store.New),
 }
 
-func plain(make func() *app.App) func(*config.Cluster) *app.App {
-	return func(*config.Cluster) *app.App { return make() }
+func plain[A ledger.Application](make func() A) func(*config.Cluster) ledger.Application {
+	return func(*config.Cluster) ledger.Application { return make() }
 }
 
 // requirements are the applications that one needs before it.
@@ -108,7 +110,11 @@ func recoveryConfig(r config.Recovery) recovery.Config {
 	return c
 }
 
-func setLevels(a *app.App, levels map[string]string) error {
+func setLevels(made ledger.Application, levels map[string]string) error {
+	a, is := made.(*app.App)
+	if !is && len(levels) > 0 {
+		return fmt.Errorf("application %s handles no messages of switches, and has no levels", made.Name())
+	}
 	for _, message := range slices.Sorted(maps.Keys(levels)) {
 		level, err := app.ParseLevel(levels[message])
 		if err == nil {

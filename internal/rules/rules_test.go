@@ -23,6 +23,7 @@ var layers = []string{
 	"cmd",
 	"apps",
 	"network",
+	"store",
 	"app",
 	"controller",
 	"ryu",

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/client"
+)
+
+// storeFlags are those of all commands of the store.
+type storeFlags struct {
+	file, namespace string
+	timeout         time.Duration
+	asJSON          bool
+}
+
+func storeCommand() *cobra.Command {
+	var f storeFlags
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Read and write the consistent data store",
+		Long: `Read and write tables of the consistent data store, which applications in any process share. The cluster
+file has "store" among its apps, and an address "rest" for each controller. Reads and writes are
+linearizable, and a write takes effect once, also if controllers die meanwhile.
+
+A table belongs to a namespace. Its rows have columns, and a version that grows with each write.`,
+		Example: `  holdfast store create hosts mac port
+  holdfast store put hosts 10.0.0.1 mac=00:00:00:00:00:01 port=7
+  holdfast store get hosts 10.0.0.1
+  holdfast store list hosts --prefix 10.`,
+	}
+	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
+	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table")
+	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
+	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
+	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
+		storeList(&f))
+	return cmd
+}
+
+// do executes an op, and prints its result.
+func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *store.Result) error) error {
+	s, err := loadCluster(f.file)
+	if err != nil {
+		return err
+	}
+	var addresses []string
+	for _, c := range s.Controllers {
+		if c.REST != "" {
+			addresses = append(addresses, c.REST)
+		}
+	}
+	c, err := client.New(f.namespace, addresses...)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	out, err := c.Do(ctx, o)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", cmd.Name(), err)
+	}
+	if f.asJSON {
+		return writeJSON(cmd.OutOrStdout(), &out.Results[0])
+	}
+	return print(cmd.OutOrStdout(), &out.Results[0])
+}
+
+func printVersion(w io.Writer, r *store.Result) error {
+	_, err := fmt.Fprintf(w, "version %d\n", r.Version)
+	return err
+}
+
+func storeCreate(f *storeFlags) *cobra.Command {
+	var d store.Definition
+	cmd := &cobra.Command{
+		Use:   "create TABLE [COLUMN]...",
+		Short: "Make a table",
+		Long: `Make a table with these columns. Without any it has one, which is called value. With --refers-to, the
+values of a column are keys of rows of another table, which get --resolve reads. The other table may be
+made later.`,
+		Example: `  holdfast store create counters
+  holdfast store create addresses mac --refers-to hosts`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.Columns = args[1:]; len(d.Columns) == 0 {
+				d.Columns = []string{store.DefaultColumn}
+			}
+			return f.do(cmd, store.Op{Kind: store.CreateTable, Table: args[0], Definition: &d}, printVersion)
+		},
+	}
+	cmd.Flags().StringVar(&d.RefersTo, "refers-to", "", "another table, of whose rows a column has the keys")
+	cmd.Flags().StringVar(&d.Through, "through", "", "which column that is; default: the first one")
+	return cmd
+}
+
+func storeDrop(f *storeFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:     "drop TABLE",
+		Short:   "Remove a table that has no rows",
+		Long:    "Remove a table. It must have no rows: delete them first.",
+		Example: `  holdfast store drop counters`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.do(cmd, store.Op{Kind: store.DropTable, Table: args[0]}, printVersion)
+		},
+	}
+}
+
+func storeGet(f *storeFlags) *cobra.Command {
+	var resolve bool
+	cmd := &cobra.Command{
+		Use:   "get TABLE KEY [COLUMN]...",
+		Short: "Print a row, or some of its columns",
+		Long: `Print a row with its version. The version is for --if-version of put and delete, so that nothing is
+overwritten which has changed since. With --resolve, print the row to which this one refers instead, which
+is in another table: both are read at once.`,
+		Example: `  holdfast store get hosts 10.0.0.1 port
+  holdfast store get addresses 10.0.0.1 --resolve`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := store.Op{Kind: store.Get, Table: args[0], Key: args[1], Only: args[2:]}
+			if len(o.Only) == 0 {
+				o.Only = nil
+			}
+			if resolve {
+				o.Kind = store.Resolve
+			}
+			return f.do(cmd, o, func(w io.Writer, r *store.Result) error { return printRows(w, []store.Row{*r.Row}) })
+		},
+	}
+	cmd.Flags().BoolVar(&resolve, "resolve", false, "print the row to which this one refers, of another table")
+	return cmd
+}
+
+// condition adds the flag for a condition on the version.
+func condition(cmd *cobra.Command, o *store.Op) (set func()) {
+	v := cmd.Flags().Uint64("if-version", 0, "only if the row has this version; 0: only if it is not there")
+	return func() {
+		if cmd.Flags().Changed("if-version") {
+			o.If = &store.Condition{Version: v}
+		}
+	}
+}
+
+func storePut(f *storeFlags) *cobra.Command {
+	o := store.Op{Kind: store.Put}
+	var create, update bool
+	cmd := &cobra.Command{
+		Use:   "put TABLE KEY VALUE | put TABLE KEY COLUMN=VALUE...",
+		Short: "Write a row",
+		Long:  "Write a row, with all of its columns. With --update, the columns that are not given stay as they are.",
+		Example: `  holdfast store put counters boots 1
+  holdfast store put hosts 10.0.0.1 port=8 --update --if-version 17`,
+		Args: cobra.MinimumNArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.Table, o.Key = args[0], args[1]
+			if o.Columns, err = parseColumns(args[2:]); err != nil {
+				return err
+			}
+			switch {
+			case create:
+				o.Kind = store.Create
+			case update:
+				o.Kind = store.Update
+			}
+			return f.do(cmd, o, printVersion)
+		},
+	}
+	cmd.Flags().BoolVar(&create, "create", false, "only if the row is not there")
+	cmd.Flags().BoolVar(&update, "update", false, "only if the row is there, and only these columns")
+	set := condition(cmd, &o)
+	cmd.PreRun = func(*cobra.Command, []string) { set() }
+	cmd.MarkFlagsMutuallyExclusive("create", "update")
+	cmd.MarkFlagsMutuallyExclusive("create", "if-version")
+	return cmd
+}
+
+// parseColumns reads COLUMN=VALUE…, or one VALUE.
+func parseColumns(args []string) (map[string][]byte, error) {
+	columns := map[string][]byte{}
+	for _, arg := range args {
+		name, value, named := strings.Cut(arg, "=")
+		switch _, twice := columns[name]; {
+		case !named && len(args) == 1:
+			name, value = store.DefaultColumn, arg
+		case !named:
+			return nil, fmt.Errorf("%q is not COLUMN=VALUE", arg)
+		case twice:
+			return nil, fmt.Errorf("column %q is given twice", name)
+		}
+		columns[name] = []byte(value)
+	}
+	return columns, nil
+}
+
+func storeAdd(f *storeFlags) *cobra.Command {
+	o := store.Op{Kind: store.Add}
+	cmd := &cobra.Command{
+		Use:     "add TABLE KEY DELTA",
+		Short:   "Add to a counter, and print the sum",
+		Long:    "Add to a column that is a decimal number, and print the sum. A row that is not there begins with 0.",
+		Example: `  holdfast store add counters boots 1`,
+		Args:    cobra.ExactArgs(3),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			o.Table, o.Key = args[0], args[1]
+			if o.Delta, err = strconv.ParseInt(args[2], 10, 64); err != nil {
+				return fmt.Errorf("%q is not a number of 64 bits", args[2])
+			}
+			return f.do(cmd, o, func(w io.Writer, r *store.Result) error {
+				_, err := fmt.Fprintln(w, r.Value)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Column, "column", store.DefaultColumn, "which one")
+	return cmd
+}
+
+func storeDelete(f *storeFlags) *cobra.Command {
+	o := store.Op{Kind: store.Delete}
+	cmd := &cobra.Command{
+		Use:     "delete TABLE KEY",
+		Short:   "Remove a row",
+		Long:    "Remove a row that is there, with --if-version only if it has not changed since it was read.",
+		Example: `  holdfast store delete hosts 10.0.0.1 --if-version 17`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Table, o.Key = args[0], args[1]
+			return f.do(cmd, o, printVersion)
+		},
+	}
+	set := condition(cmd, &o)
+	cmd.PreRun = func(*cobra.Command, []string) { set() }
+	return cmd
+}
+
+func storeList(f *storeFlags) *cobra.Command {
+	o := store.Op{Kind: store.List}
+	cmd := &cobra.Command{
+		Use:   "list [TABLE]",
+		Short: "Print rows, or without TABLE the tables",
+		Long: `Print the rows of a table in the order of their keys, with their versions. Without TABLE, print which
+tables the namespace has.`,
+		Example: `  holdfast store list
+  holdfast store list hosts --prefix 10. --limit 20`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return f.do(cmd, store.Op{Kind: store.Tables}, printTables)
+			}
+			o.Table = args[0]
+			return f.do(cmd, o, func(w io.Writer, r *store.Result) error {
+				err := printRows(w, r.Rows)
+				if r.Next != "" {
+					_, more := fmt.Fprintf(w, "there are more: --from %s\n", printable([]byte(r.Next)))
+					err = errors.Join(err, more)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "only keys that begin with this")
+	cmd.Flags().StringVar(&o.From, "from", "", "only keys from this one on")
+	cmd.Flags().StringVar(&o.To, "to", "", "only keys before this one")
+	cmd.Flags().IntVar(&o.Limit, "limit", 100, "at most so many")
+	return cmd
+}
+
+func printRows(out io.Writer, rows []store.Row) error {
+	var names []string
+	for _, r := range rows {
+		for name := range r.Columns {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "KEY\tVERSION\t%s\n", strings.Join(names, "\t"))
+	for _, r := range rows {
+		line := []string{printable([]byte(r.Key)), strconv.FormatUint(r.Version, 10)}
+		for _, name := range names {
+			value, there := r.Columns[name]
+			if !there {
+				line = append(line, "-")
+				continue
+			}
+			line = append(line, printable(value))
+		}
+		fmt.Fprintln(w, strings.Join(line, "\t"))
+	}
+	return w.Flush()
+}
+
+func printTables(out io.Writer, r *store.Result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "TABLE\tVERSION\tCOLUMNS\tREFERS TO")
+	for _, name := range slices.Sorted(maps.Keys(r.Tables)) {
+		t, refers := r.Tables[name], "-"
+		if t.RefersTo != "" {
+			refers = t.RefersTo
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, t.Version, strings.Join(t.Columns, " "), refers)
+	}
+	return w.Flush()
+}
+
+// printable returns a value as it is if it is one line of text that can be told from others; else it is quoted, as in
+// Go.
+func printable(b []byte) string {
+	text := string(b)
+	if !utf8.ValidString(text) || text == "" || text == "-" || strings.HasPrefix(text, `"`) ||
+		strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}

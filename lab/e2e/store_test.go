@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/store"
+	storeclient "github.com/holdfast-sdn/holdfast/store/client"
+)
+
+// access is what a client has done with a row, for porcupine.
+type access struct {
+	kind    store.Kind // Get, Put, or Update with a condition
+	at      string     // namespace and key
+	value   string     // that was written
+	version uint64     // of the condition
+}
+
+// told is what the store has answered.
+type told struct {
+	code    store.Code // NotFound, Conflict, or ""
+	value   string     // that was read
+	version uint64
+}
+
+// register is a row. Versions grow, and are otherwise whatever the store says.
+type register struct {
+	version uint64
+	value   string
+}
+
+// registers is the model of rows: each is a register.
+var registers = porcupine.NondeterministicModel{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		by := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			at := o.Input.(access).at
+			by[at] = append(by[at], o)
+		}
+		for _, part := range by {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() []any { return []any{register{}} },
+	Step: func(state, input, output any) []any {
+		is, in, out := state.(register), input.(access), output.(told)
+		if in.kind == store.Get {
+			if out.code == store.NotFound && is.version == 0 || out.code == "" && out.version == is.version &&
+				out.value == is.value {
+				return []any{is}
+			}
+			return nil
+		}
+		conflicts := in.kind == store.Update && in.version != is.version
+		switch {
+		case out.code == store.Conflict && conflicts:
+			return []any{is}
+		case out.code == "" && !conflicts && out.version > is.version:
+			return []any{register{out.version, in.value}}
+		}
+		return nil
+	},
+}
+
+// storeClients are clients of several namespaces, with what they have done.
+type storeClients struct {
+	t       *testing.T
+	began   time.Time
+	mu      sync.Mutex // guards history and counted
+	history []porcupine.Operation
+	counted map[string]map[int64]bool // sums of the counter of each namespace
+	total   atomic.Int64
+}
+
+// work reads and writes rows of a namespace until stop is closed.
+func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclient.Client, stop <-chan struct{}) {
+	versions := map[string]uint64{} // that it has seen
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		key := fmt.Sprint("k", rand.IntN(3))
+		in := access{kind: store.Get, at: ns + " " + key, value: fmt.Sprint(id, " ", n), version: versions[key]}
+		o := store.Op{Kind: store.Get, Table: "rows", Key: key}
+		switch rand.IntN(4) {
+		case 0:
+			in.kind = store.Put
+		case 1:
+			if in.version > 0 {
+				in.kind, o.If = store.Update, &store.Condition{Version: &in.version}
+			}
+		case 2:
+			s.count(ctx, ns, c)
+			continue
+		}
+		if o.Kind = in.kind; o.Kind != store.Get {
+			o.Columns = map[string][]byte{store.DefaultColumn: []byte(in.value)}
+		}
+		call := time.Since(s.began)
+		r, err := c.Do(ctx, o)
+		ended := time.Since(s.began)
+		out := told{}
+		if refused, is := errors.AsType[*store.Error](err); is {
+			out.code = refused.Code
+		} else if err != nil {
+			s.t.Error(err)
+			return
+		} else {
+			out.version = r.Results[0].Version
+			versions[key] = out.version
+			if row := r.Results[0].Row; row != nil {
+				out.value = string(row.Columns[store.DefaultColumn])
+			}
+		}
+		s.mu.Lock()
+		s.history = append(s.history, porcupine.Operation{ClientId: id, Input: in, Call: int64(call), Output: out,
+			Return: int64(ended)})
+		s.mu.Unlock()
+		s.total.Add(1)
+	}
+}
+
+// count adds 1 to the counter of a namespace.
+func (s *storeClients) count(ctx context.Context, ns string, c *storeclient.Client) {
+	r, err := c.Do(ctx, store.Op{Kind: store.Add, Table: "counters", Key: "sum", Delta: 1})
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.counted[ns] == nil {
+		s.counted[ns] = map[int64]bool{}
+	}
+	if sum := r.Results[0].Value; s.counted[ns][sum] {
+		s.t.Errorf("namespace %s: two clients were told the sum %d", ns, sum)
+	} else {
+		s.counted[ns][sum] = true
+	}
+}
+
+// TestStoreKill: clients read and write rows of several namespaces, which live in different groups, while one
+// controller after the other is killed. What they see is linearizable, and each write took effect once.
+func TestStoreKill(t *testing.T) {
+	t.Parallel()
+	const clients, kills = 6, 3
+	c := startCluster(t, cluster.Config{Apps: []string{store.Name}, Sections: "groups: per-controller\n"})
+	c.expectDeaths()
+	c.check(c.WaitHome(c.ctx))
+	var addresses []string
+	for _, n := range c.Controllers() {
+		addresses = append(addresses, n.REST)
+	}
+	namespaces := []string{"one", "two", "three"}
+	for _, ns := range namespaces {
+		for _, table := range []string{"rows", "counters"} {
+			c.command("store", "create", table, "--namespace", ns)
+		}
+	}
+	s := &storeClients{t: t, began: time.Now(), counted: map[string]map[int64]bool{}}
+	stop := make(chan struct{})
+	var working sync.WaitGroup
+	for i := range clients {
+		ns := namespaces[i%len(namespaces)]
+		cl, err := storeclient.New(ns, append(addresses[i%3:], addresses[:i%3]...)...)
+		c.check(err)
+		working.Go(func() { s.work(c.ctx, i, ns, cl, stop); cl.Close() })
+	}
+	more := func() {
+		t.Helper()
+		n := s.total.Load()
+		await.Until(t, "clients to go on", func() bool { return s.total.Load() >= n+200 || t.Failed() })
+	}
+	more()
+	for i := range kills {
+		n := c.Controllers()[i]
+		c.check(n.Kill())
+		more()
+		c.check(n.Restart())
+		more()
+	}
+	close(stop)
+	working.Wait()
+	if result, _ := porcupine.CheckOperationsVerbose(registers.ToModel(), s.history, time.Minute); result !=
+		porcupine.Ok {
+		t.Errorf("%d operations are not linearizable: %s", len(s.history), result)
+	}
+	for _, ns := range namespaces {
+		want := fmt.Sprint(len(s.counted[ns]))
+		if got := c.command("store", "get", "counters", "sum", "--namespace", ns); !strings.HasSuffix(got,
+			"  "+want+"\n") {
+			t.Errorf("namespace %s: %s writes of the counter were acknowledged: %s", ns, want, got)
+		}
+	}
+	t.Logf("%d operations, counters %d, %d, %d", len(s.history), len(s.counted["one"]), len(s.counted["two"]),
+		len(s.counted["three"]))
+}
+
+// command runs a command, and returns what it prints.
+func (s *testCluster) command(args ...string) string {
+	s.t.Helper()
+	text, err := s.Command(s.ctx, args...)
+	s.check(err)
+	return text
+}
+
+// TestStoreCommands: what the commands of the store print.
+func TestStoreCommands(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Apps: []string{store.Name}})
+	for _, step := range []struct{ command, want string }{
+		{"create hosts mac port", "version 1\n"},
+		{"create addresses mac --refers-to hosts", "version 2\n"},
+		{"put hosts m1 mac=00:00 port=7", "version 3\n"},
+		{"put addresses 10.0.0.1 mac=m1", "version 4\n"},
+		{"get addresses 10.0.0.1 --resolve", "KEY  VERSION  mac    port\nm1   3        00:00  7\n"},
+		{"put hosts m1 port=8 --update --if-version 3", "version 5\n"},
+		{"put hosts m1 port=9 --update --if-version 3", "the row has version 5, not 3"},
+		{"get hosts m1 port", "KEY  VERSION  port\nm1   5        8\n"},
+		{"create counters", "version 6\n"},
+		{"add counters boots 2", "2\n"},
+		{"add counters boots 3", "5\n"},
+		{"list", "TABLE      VERSION  COLUMNS   REFERS TO\naddresses  2        mac       hosts\n" +
+			"counters   6        value     -\nhosts      1        mac port  -\n"},
+		{"list hosts --limit 1", "KEY  VERSION  mac    port\nm1   5        00:00  8\n"},
+		{"get counters boots --json", `"value": "NQ=="`},
+		{"delete hosts m1 --if-version 5", "version 9\n"},
+		{"get hosts m1", `there is no row "m1"`},
+		{"drop hosts", "version 10\n"},
+		{"list hosts", `there is no table "hosts" in namespace default`},
+	} {
+		text, err := c.Command(c.ctx, append([]string{"store"}, strings.Fields(step.command)...)...)
+		if err != nil {
+			text = err.Error()
+		}
+		if text != step.want && (err == nil && !strings.Contains(step.command, "json") ||
+			!strings.Contains(text, step.want)) {
+			t.Errorf("holdfast store %s says\n%s, want\n%s", step.command, text, step.want)
+		}
+	}
+}
