@@ -14,19 +14,17 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// MaxRows bounds the rows of a namespace.
-const MaxRows = 1_000_000
-
 // namespace is one namespace in a transaction.
 type namespace struct {
 	app     *Application
 	tx      *ledger.Tx
 	name    string
-	cell    ledger.Key // of what is not in rows
+	cell    ledger.Key // of all tables of the ledger but rowTable
 	meta    meta
 	changed bool
 	closes  bool // the session of the request
-	read    int  // bytes of columns
+	read    int  // bytes, of JSON
+	written int  // bytes, of rows
 }
 
 // meta is what a namespace has once.
@@ -129,7 +127,11 @@ func (n *namespace) put(t *table, key string, r *stored, there bool) (version ui
 		}
 	}
 	r.version = n.next()
-	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, r.append(nil))
+	b := r.append(nil)
+	if n.written += len(b); n.written > MaxWritten {
+		return 0, fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+	}
+	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, b)
 	return r.version, nil
 }
 
@@ -140,8 +142,8 @@ func (n *namespace) do(o *Op, out *Result) error {
 		return n.createTable(o, out)
 	case DropTable:
 		return n.dropTable(o, out)
-	case Tables:
-		return n.listTables(out)
+	case ListTables:
+		return n.listTables(o, out)
 	case OpenSession:
 		return n.openSession(out)
 	case CloseSession:
@@ -175,24 +177,26 @@ func (n *namespace) get(t *table, key string, only []string, out *Result) error 
 	case !there:
 		return fail(NotFound, "there is no row %q", key)
 	}
-	row, failed := t.row(key, &r, only)
+	selected, failed := t.selection(only)
 	if failed != nil {
 		return failed
 	}
-	if !n.reads(&row) {
-		return fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
+	row := t.row(key, &r, selected)
+	if !n.fits(row.encodedSize()) {
+		return errReply()
 	}
 	out.Row, out.Version = &row, row.Version
 	return nil
 }
 
-// reads counts the columns of a row that is read, and reports whether the answer has room for them.
-func (n *namespace) reads(r *Row) bool {
-	n.read += len(r.Key)
-	for name, c := range r.Columns {
-		n.read += len(name) + len(c)
-	}
+// fits reports whether the answer has room for so many more bytes, and counts them.
+func (n *namespace) fits(size int) bool {
+	n.read += size
 	return n.read <= MaxReply
+}
+
+func errReply() error {
+	return fail(TooLarge, "the request reads more than %d bytes of JSON: ask for less at a time", MaxReply)
 }
 
 // resolve reads the row of another table to which a row refers (section IV-A).
@@ -227,6 +231,10 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 	if limit == 0 {
 		limit = MaxPage
 	}
+	selected, failed := t.selection(o.Only)
+	if failed != nil {
+		return failed
+	}
 	from := max(o.From, o.Prefix)
 	out.Rows = []Row{}
 	for field, b := range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
@@ -243,13 +251,10 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 		if err != nil {
 			return damaged("row "+strconv.Quote(field.S), n.name, err)
 		}
-		row, failed := t.row(field.S, &r, o.Only)
-		if failed != nil {
-			return failed
-		}
-		if !n.reads(&row) {
+		row := t.row(field.S, &r, selected)
+		if !n.fits(row.encodedSize()) {
 			if len(out.Rows) == 0 {
-				return fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
+				return errReply()
 			}
 			out.Next = field.S
 			return nil
@@ -406,9 +411,20 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 	return nil
 }
 
-func (n *namespace) listTables(out *Result) error {
+// listTables reads definitions, as list reads rows.
+func (n *namespace) listTables(o *Op, out *Result) error {
 	out.Tables = map[string]Table{}
-	for field := range n.tx.Fields(n.tx.Table(tableTable), n.cell) {
+	for field, b := range n.tx.Fields(n.tx.Table(tableTable), n.cell) {
+		if field.S < o.From {
+			continue
+		}
+		if !n.fits(len(field.S) + len(b) + 64) {
+			if len(out.Tables) == 0 {
+				return errReply()
+			}
+			out.Next = field.S
+			return nil
+		}
 		t, err := n.table(field.S)
 		if err != nil {
 			return err

@@ -7,6 +7,8 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // Bounds of a request. What exceeds them fails with TooLarge or Invalid, and changes nothing.
@@ -18,14 +20,17 @@ const (
 	MaxRow     = 128 << 10 // in bytes, all columns together
 	MaxPage    = 1000      // rows of one list
 	MaxTables  = 1024      // of a namespace
-	// MaxReply bounds the columns that one request reads, in bytes. A list ends there, and says where to go on.
-	MaxReply = 512 << 10
+	MaxRows    = 100_000   // of a namespace
+	MaxWritten = 1 << 20   // of all rows that one request writes, in bytes
+	// MaxReply bounds what one request reads, in bytes of JSON. A list ends there, and says where to go on.
+	MaxReply = 768 << 10
 )
 
 // Kind is what an Op does.
 type Kind string
 
-// The kinds. Those that create, put, update, delete and add change one row, which gets a new version.
+// The kinds. Those that create, put, update, delete and add change one row, which gets a new version. A request has at
+// most one of list, list_tables and drop_table, which look at many rows or tables.
 const (
 	Get     Kind = "get"     // reads a row, or some of its columns
 	List    Kind = "list"    // reads the rows of a range, in order
@@ -37,8 +42,8 @@ const (
 	Add     Kind = "add"     // adds to a column, which is a counter; a row that is not there begins with 0
 
 	CreateTable Kind = "create_table"
-	DropTable   Kind = "drop_table" // removes a table without rows
-	Tables      Kind = "tables"     // reads the definitions of all tables
+	DropTable   Kind = "drop_table"  // removes a table without rows
+	ListTables  Kind = "list_tables" // reads the definitions of tables, in order
 
 	OpenSession  Kind = "open_session"
 	CloseSession Kind = "close_session" // ends the session of the request, after it
@@ -60,7 +65,7 @@ type Request struct {
 type Op struct {
 	Kind  Kind   `json:"op"`
 	Table string `json:"table,omitzero"`
-	Key   string `json:"key,omitzero"` // of the row
+	Key   string `json:"key,omitzero"` // of the row: UTF-8
 
 	Columns map[string][]byte `json:"columns,omitzero"` // Create, Put, Update: what is written
 	Only    []string          `json:"only,omitzero"`    // Get, List, Resolve: which columns are read; none: all
@@ -69,7 +74,8 @@ type Op struct {
 	Column string `json:"column,omitzero"` // Add: which one; "" is DefaultColumn
 	Delta  int64  `json:"delta,omitzero"`  // Add
 
-	// List: the rows with From <= key < To that begin with Prefix, at most Limit; "" and 0 are no bound.
+	// List: the rows with From <= key < To that begin with Prefix, at most Limit; "" and 0 are no bound. ListTables has
+	// From.
 	From   string `json:"from,omitzero"`
 	To     string `json:"to,omitzero"`
 	Prefix string `json:"prefix,omitzero"`
@@ -106,13 +112,13 @@ type Response struct {
 
 // Result is what an op has read, or the version of what it has written.
 type Result struct {
-	Version uint64           `json:"version,omitzero"` // of the row
+	Version uint64           `json:"version,omitzero"` // of the row or table, or the revision that removed it
 	Row     *Row             `json:"row,omitzero"`     // of Get and Resolve
 	Rows    []Row            `json:"rows,omitzero"`    // of List
-	Next    string           `json:"next,omitzero"`    // of List, if there is more: From of the next one
+	Next    string           `json:"next,omitzero"`    // if there is more: From of the next list
 	Value   int64            `json:"value,omitzero"`   // of Add: the sum
 	Session uint64           `json:"session,omitzero"` // of OpenSession
-	Tables  map[string]Table `json:"tables,omitzero"`  // of Tables
+	Tables  map[string]Table `json:"tables,omitzero"`  // of ListTables
 }
 
 // Row is one row.
@@ -133,46 +139,73 @@ type Code string
 
 // The codes.
 const (
-	Invalid   Code = "invalid"   // the request is not what it should be
-	NotFound  Code = "not_found" // there is no such row
-	Exists    Code = "exists"    // there is such a row, or table, already
-	Conflict  Code = "conflict"  // a Condition does not hold
-	NoTable   Code = "no_table"  // there is no such table
-	NoColumn  Code = "no_column" // the table has no such column
-	WrongType Code = "wrong_type"
-	TooLarge  Code = "too_large" // a bound is exceeded
-	Expired   Code = "expired"   // there is no such session any more
-	Outdated  Code = "outdated"  // the client had acknowledged the answer to this request
-	Failed    Code = "failed"    // the controllers do not execute it: see the message
+	Invalid   Code = "invalid"    // the request is not what it should be
+	NotFound  Code = "not_found"  // there is no such row
+	Exists    Code = "exists"     // there is such a row, or table, already
+	Conflict  Code = "conflict"   // a Condition does not hold, or a table to drop has rows
+	NoTable   Code = "no_table"   // there is no such table
+	NoColumn  Code = "no_column"  // the table has no such column
+	WrongType Code = "wrong_type" // a counter is no number, or would need more than 64 bits
+	TooLarge  Code = "too_large"  // a bound is exceeded
+	Expired   Code = "expired"    // there is no such session any more
+	Outdated  Code = "outdated"   // the client had acknowledged the answer to this request
+	Failed    Code = "failed"     // package client: a controller does not execute it; see the message
 )
 
 // Error is why a request changed nothing.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
-	Op      int    `json:"op"` // index of the op that failed; -1: none of them
+	Op      int    `json:"index"` // of the op that failed; -1: none of them
 }
 
 func (e *Error) Error() string { return e.Message }
 
+// maxMessage bounds the message of an Error, in bytes.
+const maxMessage = 512
+
 func fail(code Code, format string, args ...any) *Error {
-	return &Error{code, fmt.Sprintf(format, args...), -1}
+	text := fmt.Sprintf(format, args...)
+	return &Error{code, strings.ToValidUTF8(text[:min(len(text), maxMessage)], ""), -1}
 }
 
 // names are what namespaces, tables and columns may be called.
-var names = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
 
-const nameRule = "use 1 to 128 of the characters A-Z a-z 0-9 _ . : -"
+const nameRule = "use 1 to 128 of the characters A-Z a-z 0-9 _ . : - and begin with one of the first"
+
+// CheckNamespace returns an error for a name that no namespace can have.
+func CheckNamespace(name string) error {
+	if !names.MatchString(name) {
+		return fail(Invalid, "%q is not the name of a namespace: %s", name, nameRule)
+	}
+	return nil
+}
+
+// Writes reports whether an op of this kind may change something.
+func (k Kind) Writes() bool {
+	switch k {
+	case Get, List, Resolve, ListTables:
+		return false
+	}
+	return true
+}
+
+// looksAtMany reports whether an op takes time that grows with the table, or the namespace.
+func (k Kind) looksAtMany() bool { return k == List || k == ListTables || k == DropTable }
 
 // parse decodes a request. The error is an *Error.
 func parse(body []byte) (r Request, err error) {
+	if !utf8.Valid(body) { // else different keys could become one
+		return r, fail(Invalid, "the request is not UTF-8")
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return r, fail(Invalid, "the request is not JSON of a request: %v", err)
+		return r, fail(Invalid, "the request cannot be decoded: %v", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return r, fail(Invalid, "something follows the request")
+		return r, fail(Invalid, "something follows the JSON of the request")
 	}
 	switch {
 	case len(r.Ops) == 0 || len(r.Ops) > MaxOps:
@@ -184,8 +217,15 @@ func parse(body []byte) (r Request, err error) {
 	case r.Acked >= r.Seq && r.Acked > 0:
 		return r, fail(Invalid, "acked %d is not below seq %d", r.Acked, r.Seq)
 	}
+	many := 0
 	for i := range r.Ops {
-		if err := r.Ops[i].check(); err != nil {
+		err := r.Ops[i].check()
+		if r.Ops[i].Kind.looksAtMany() {
+			if many++; many > 1 && err == nil {
+				err = fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
+			}
+		}
+		if err != nil {
 			err.Op = i
 			return r, err
 		}
@@ -200,7 +240,7 @@ func (o *Op) check() *Error {
 	row := changes || o.Kind == Get || o.Kind == Resolve
 	table := row || o.Kind == List || o.Kind == CreateTable || o.Kind == DropTable
 	switch {
-	case !table && o.Kind != Tables && o.Kind != OpenSession && o.Kind != CloseSession:
+	case !table && o.Kind != ListTables && o.Kind != OpenSession && o.Kind != CloseSession:
 		return fail(Invalid, "there is no op %q", o.Kind)
 	case !table && o.Table != "":
 		return fail(Invalid, "%s has no table", o.Kind)
@@ -216,11 +256,13 @@ func (o *Op) check() *Error {
 		return fail(Invalid, "%s needs columns", o.Kind)
 	case o.If != nil && (!changes || o.Kind == Create):
 		return fail(Invalid, "%s has no condition", o.Kind)
+	case len(o.Only) > MaxColumns:
+		return fail(Invalid, "a table has at most %d columns, %d are asked for", MaxColumns, len(o.Only))
 	case o.Only != nil && o.Kind != Get && o.Kind != List && o.Kind != Resolve:
 		return fail(Invalid, "%s does not select columns", o.Kind)
 	case o.Kind != Add && (o.Column != "" || o.Delta != 0):
 		return fail(Invalid, "%s has no column and delta: they are for add", o.Kind)
-	case o.Kind != List && (o.From != "" || o.To != "" || o.Prefix != "" || o.Limit != 0):
+	case o.Kind != List && (o.From != "" && o.Kind != ListTables || o.To != "" || o.Prefix != "" || o.Limit != 0):
 		return fail(Invalid, "%s has no range", o.Kind)
 	case o.Limit < 0 || o.Limit > MaxPage:
 		return fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 )
 
 // A stored row is
@@ -71,25 +73,51 @@ func (d *Definition) index(column string) (int, *Error) {
 	return i, nil
 }
 
-// row converts a row for a client: with all columns, or only some.
-func (d *Definition) row(key string, r *stored, only []string) (Row, *Error) {
-	out := Row{Key: key, Version: r.version, Columns: map[string][]byte{}}
+// selection returns the indexes of columns; nil are all.
+func (d *Definition) selection(only []string) (list []int, err *Error) {
 	if only == nil {
-		for i, c := range r.columns {
-			if c != nil {
-				out.Columns[d.Columns[i]] = c
-			}
+		for i := range d.Columns {
+			list = append(list, i)
 		}
-		return out, nil
+		return list, nil
 	}
 	for _, name := range only {
 		i, err := d.index(name)
 		if err != nil {
-			return out, err
+			return nil, err
 		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
+// row converts a row for a client, with the selected columns.
+func (d *Definition) row(key string, r *stored, selected []int) Row {
+	out := Row{Key: key, Version: r.version, Columns: map[string][]byte{}}
+	for _, i := range selected {
 		if c := r.columns[i]; c != nil {
-			out.Columns[name] = c
+			out.Columns[d.Columns[i]] = c
 		}
 	}
-	return out, nil
+	return out
+}
+
+// encodedSize is how long a row is in JSON, at most.
+func (r *Row) encodedSize() int {
+	n := 64 + encodedLen(r.Key)
+	for name, c := range r.Columns {
+		n += len(name) + base64.StdEncoding.EncodedLen(len(c)) + 6
+	}
+	return n
+}
+
+// encodedLen is how long a text is in JSON, at most.
+func encodedLen(text string) int {
+	n := len(text) + 2
+	for _, c := range []byte(text) {
+		if c < ' ' || c >= 0x7f || strings.IndexByte(`"\<>&`, c) >= 0 {
+			n += 5 // as \u0000
+		}
+	}
+	return n
 }

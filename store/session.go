@@ -2,6 +2,9 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -12,7 +15,7 @@ import (
 const (
 	// Window bounds the requests of a session that are not acknowledged.
 	Window = 16
-	// SessionTime is how long a session lives after its last request that changed something.
+	// SessionTime is how long a session is kept at least after its last request.
 	SessionTime = time.Minute
 	// MaxSessions bounds the sessions of a namespace.
 	MaxSessions = 1024
@@ -38,6 +41,9 @@ func decodeSession(b []byte) (s session) {
 }
 
 func (n *namespace) openSession(out *Result) error {
+	if n.meta.sessions >= MaxSessions {
+		n.removeEnded() // the timer may be late
+	}
 	if n.meta.sessions++; n.meta.sessions > MaxSessions {
 		return fail(TooLarge, "namespace %s has %d sessions, no more are possible: one ends %v after its last write",
 			n.name, MaxSessions, SessionTime)
@@ -57,8 +63,8 @@ func (n *namespace) renew(id, acked uint64) {
 	n.tx.Put(n.tx.Table(sessionTable), n.cell, ledger.Key{A: id}, s.append(nil))
 }
 
-// begin returns the answer to a request that was executed before; nil if it was not.
-func (n *namespace) begin(r *Request) (answer []byte, err error) {
+// answered returns the answer to a request that was executed or refused before; nil if it was not.
+func (n *namespace) answered(r *Request) (answer []byte, err error) {
 	list := n.tx.Table(sessionTable)
 	b, there := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
 	if !there {
@@ -68,7 +74,7 @@ func (n *namespace) begin(r *Request) (answer []byte, err error) {
 	s := decodeSession(b)
 	switch kept, answered := n.tx.Get(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
 	case answered:
-		return kept, nil
+		return decodeKept(kept)
 	case r.Seq <= s.acked:
 		return nil, fail(Outdated, "the client has acknowledged the answers to all requests up to %d", s.acked)
 	case r.Seq > max(s.acked, r.Acked)+Window:
@@ -87,21 +93,56 @@ func (n *namespace) commit(r *Request, answer []byte) error {
 	if r.Session == 0 || n.closes {
 		return nil
 	}
-	if len(answer) > maxKept {
+	if len(answer) >= maxKept {
 		return fail(TooLarge, "the answer to a request that writes has %d bytes, %d are possible: read in another one",
-			len(answer), maxKept)
+			len(answer), maxKept-1)
 	}
+	n.keep(r, append([]byte{keptResponse}, answer...))
+	return nil
+}
+
+// refuse keeps that a request was refused. Else a copy of it that is late could be executed, after the client was told
+// that nothing has changed.
+func (n *namespace) refuse(r *Request, why *Error) error {
+	text, err := json.Marshal(why)
+	if err == nil {
+		n.keep(r, append([]byte{keptError}, text...))
+	}
+	return err
+}
+
+// An answer is kept with a byte before it, which says whether it is a Response or an Error.
+const (
+	keptResponse = iota
+	keptError
+)
+
+func decodeKept(b []byte) (answer []byte, err error) {
+	if len(b) == 0 {
+		return nil, errors.New("a stored answer is empty")
+	}
+	if b[0] == keptResponse {
+		return b[1:], nil
+	}
+	refused := new(Error)
+	if err := json.Unmarshal(b[1:], refused); err != nil {
+		return nil, fmt.Errorf("a stored answer is damaged: %w", err)
+	}
+	return nil, refused
+}
+
+// keep stores the answer to a request, and removes those that the client has.
+func (n *namespace) keep(r *Request, answer []byte) {
 	list := n.tx.Table(sessionTable)
 	b, _ := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
 	acked := decodeSession(b).acked
-	for i := range uint64(Window) { // there are no others
+	for i := range uint64(Window) { // there are no later ones
 		if seq := acked + 1 + i; seq <= r.Acked {
 			n.tx.Delete(list, n.cell, ledger.Key{A: r.Session, B: seq})
 		}
 	}
 	n.renew(r.Session, max(acked, r.Acked))
 	n.tx.Put(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}, answer)
-	return nil
 }
 
 // close removes a session, and the answers to its requests.
@@ -116,23 +157,39 @@ func (n *namespace) close(id uint64) {
 	n.meta.sessions--
 }
 
-// expire removes the sessions that have ended.
+// expire removes the sessions that have ended, some at a time.
 func (n *namespace) expire() error {
-	list := n.tx.Table(sessionTable)
-	now, ended := uint64(n.tx.Now().UnixNano()), map[uint64]bool{}
-	for field, b := range n.tx.Fields(list, n.cell) {
-		if field.B == 0 { // before its answers
-			if ended[field.A] = decodeSession(b).ends <= now; ended[field.A] {
-				n.meta.sessions--
-			}
-		}
-		if ended[field.A] {
-			n.tx.Delete(list, n.cell, field)
-		}
+	again := SessionTime / 2
+	if n.removeEnded() {
+		again = time.Second
 	}
 	n.save()
 	if n.meta.sessions == 0 {
 		return nil
 	}
-	return n.tx.SetTimer(expireTimer, SessionTime/2, nil)
+	return n.tx.SetTimer(expireTimer, again, nil)
+}
+
+// maxEnded bounds the sessions that one transaction removes.
+const maxEnded = 128
+
+// removeEnded removes sessions that have ended, and reports whether there may be more.
+func (n *namespace) removeEnded() (more bool) {
+	list := n.tx.Table(sessionTable)
+	now, ended := uint64(n.tx.Now().UnixNano()), 0
+	removes := false // the session that the next fields belong to
+	for field, b := range n.tx.Fields(list, n.cell) {
+		if field.B == 0 { // a session; its answers follow
+			if removes = decodeSession(b).ends <= now; removes {
+				if ended++; ended > maxEnded {
+					return true
+				}
+				n.meta.sessions--
+			}
+		}
+		if removes {
+			n.tx.Delete(list, n.cell, field)
+		}
+	}
+	return false
 }

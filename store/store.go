@@ -45,7 +45,7 @@ func (a *Application) Callee(_ string, message []byte) (ledger.Shard, error) {
 		return ledger.Shard{}, err
 	}
 	ns := q.Values["namespace"]
-	if !names.MatchString(ns) {
+	if CheckNamespace(ns) != nil {
 		return ledger.Shard{}, nil
 	}
 	return shardOf(ns), nil
@@ -84,9 +84,8 @@ func (a *Application) serve(tx *ledger.Tx, message []byte) (httpcall.Response, e
 		return httpcall.Response{}, err
 	}
 	var body []byte
-	if ns := q.Values["namespace"]; !names.MatchString(ns) {
-		err = fail(Invalid, "%q is not the name of a namespace: %s", ns, nameRule)
-	} else {
+	ns := q.Values["namespace"]
+	if err = CheckNamespace(ns); err == nil {
 		body, err = a.execute(tx, ns, q.Body)
 	}
 	status := 0
@@ -108,17 +107,24 @@ func (a *Application) execute(tx *ledger.Tx, ns string, body []byte) ([]byte, er
 	before := tx.Mark()
 	n := open(a, tx, ns)
 	if r.Session != 0 {
-		if answer, err := n.begin(&r); answer != nil || err != nil {
+		if answer, err := n.answered(&r); answer != nil || err != nil {
 			return answer, err
 		}
 	}
 	answer, err := n.run(&r)
-	if _, is := errors.AsType[*Error](err); is {
-		if undone := tx.Rewind(before); undone != nil {
-			return nil, undone
+	refused, is := errors.AsType[*Error](err)
+	if !is {
+		return answer, err
+	}
+	if undone := tx.Rewind(before); undone != nil {
+		return nil, undone
+	}
+	if r.Session != 0 {
+		if failed := n.refuse(&r, refused); failed != nil {
+			return nil, failed
 		}
 	}
-	return answer, err
+	return nil, err
 }
 
 // run executes the ops of a request.

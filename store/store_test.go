@@ -13,126 +13,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
-
-// replicas are a leader and a follower, each with its application.
-type replicas struct {
-	t        testing.TB
-	leader   *ledger.Core
-	follower *ledger.Core
-	term     uint64
-	now      time.Time
-	calls    uint64
-}
-
-func newReplicas(t testing.TB) *replicas {
-	t.Helper()
-	r := &replicas{t: t, now: time.Unix(1_000_000, 0)}
-	for _, c := range []**ledger.Core{&r.leader, &r.follower} {
-		core, err := ledger.New([]ledger.Application{New()}, ledger.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		*c = core
-	}
-	r.lead()
-	return r
-}
-
-func (r *replicas) check(err error) {
-	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *replicas) lead() {
-	r.term++
-	r.check(r.leader.Lead(r.term, r.now.UnixNano()))
-}
-
-// fail makes the follower the leader. What the leader has not committed is gone.
-func (r *replicas) fail() {
-	r.t.Helper()
-	r.check(r.leader.Follow())
-	r.leader, r.follower = r.follower, r.leader
-	r.lead()
-}
-
-// commit commits what was executed.
-func (r *replicas) commit() {
-	r.t.Helper()
-	for {
-		entry, ok := r.leader.Cut()
-		if !ok {
-			return
-		}
-		r.check(r.follower.Commit(entry))
-		r.check(r.leader.Commit(entry))
-	}
-}
-
-// pass lets time go by.
-func (r *replicas) pass(d time.Duration) {
-	r.now = r.now.Add(d)
-	r.leader.Tick(r.now.UnixNano())
-	r.commit()
-}
-
-// send executes a request, and commits nothing.
-func (r *replicas) send(ns string, body []byte) {
-	r.t.Helper()
-	q := httpcall.Encode(httpcall.Request{Method: "POST", Values: map[string]string{"namespace": ns}, Body: body})
-	at, err := New().Callee(route, q)
-	r.check(err)
-	r.calls++
-	r.check(r.leader.Call(ledger.Call{Actor: ledger.Actor{App: Name, Shard: at}, Name: route, Message: q, Caller: 1,
-		ID: r.calls}))
-}
-
-// call executes a request, and returns the answer.
-func (r *replicas) call(ns string, body []byte) (int, []byte) {
-	r.t.Helper()
-	r.send(ns, body)
-	r.commit()
-	answers := r.leader.Answers()
-	last := answers[len(answers)-1]
-	if last.Failed {
-		r.t.Fatalf("%s: %s", body, last.Message)
-	}
-	a, err := httpcall.Decode[httpcall.Response](last.Message)
-	r.check(err)
-	return a.Status, a.Body
-}
-
-// do is call for a Request.
-func (r *replicas) do(ns string, q Request) (Response, *Error) {
-	r.t.Helper()
-	body, err := json.Marshal(q)
-	r.check(err)
-	status, answer := r.call(ns, body)
-	var out struct {
-		Response
-		Error *Error `json:"error"`
-	}
-	r.check(json.Unmarshal(answer, &out))
-	if (status != 0) != (out.Error != nil) {
-		r.t.Errorf("status %d with %s", status, answer)
-	}
-	return out.Response, out.Error
-}
-
-// must is do for ops that take effect, without a session.
-func (r *replicas) must(ns string, ops ...Op) []Result {
-	r.t.Helper()
-	out, err := r.do(ns, Request{Ops: ops})
-	if err != nil {
-		r.t.Fatalf("%+v: %v", ops, err)
-	}
-	return out.Results
-}
 
 func columns(pairs ...string) map[string][]byte {
 	c := map[string][]byte{}
@@ -244,7 +126,8 @@ func TestErrors(t *testing.T) {
 		Op{Kind: Put, Table: "astray", Key: "k", Columns: columns("to", "nobody")})
 	before := r.leader.Counters().Transactions
 	all := func() []Result {
-		return r.must("n", Op{Kind: List, Table: "t"}, Op{Kind: List, Table: "refers"}, Op{Kind: Tables})
+		return slices.Concat(r.must("n", Op{Kind: List, Table: "t"}), r.must("n", Op{Kind: List, Table: "refers"}),
+			r.must("n", Op{Kind: ListTables}))
 	}
 	state := all()
 	big := map[string][]byte{"a": make([]byte, MaxValue+1)}
@@ -271,8 +154,9 @@ func TestErrors(t *testing.T) {
 		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{"a"}, Through: "a"}}},
 		{Invalid, Op{Kind: CreateTable, Table: "u", Definition: &Definition{Columns: []string{"a"}, RefersTo: "/"}}},
 		{Invalid, Op{Kind: Resolve, Table: "t", Key: "k"}},
-		{Invalid, Op{Kind: Tables, Table: "t"}},
+		{Invalid, Op{Kind: ListTables, Table: "t"}},
 		{TooLarge, Op{Kind: Put, Table: "t", Key: "k", Columns: big}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Only: slices.Repeat([]string{"a"}, MaxColumns+1)}},
 		{NoTable, Op{Kind: Get, Table: "none", Key: "k"}},
 		{NoTable, Op{Kind: Resolve, Table: "astray", Key: "k"}},
 		{NoTable, Op{Kind: DropTable, Table: "none"}},
@@ -290,26 +174,28 @@ func TestErrors(t *testing.T) {
 		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("a", "2")}}},
 		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("b", "")}}},
 		{Conflict, Op{Kind: DropTable, Table: "t"}},
+		{Invalid, Op{Kind: Kind(strings.Repeat("long", 1000))}},
 		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "a", Delta: 1}},
 		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "b", Delta: 1}},
 	} {
 		ops := []Op{{Kind: Put, Table: "t", Key: "first", Columns: columns("a", "1")},
 			{Kind: CreateTable, Table: "new"}, c.op}
-		if _, err := r.do("n", Request{Ops: ops}); err == nil || err.Code != c.code || err.Op != 2 || err.Message == "" {
+		if _, err := r.do("n", Request{Ops: ops}); err == nil || err.Code != c.code || err.Op != 2 || err.Message == "" ||
+			len(err.Message) > maxMessage {
 			t.Errorf("%+v: %+v, want %s", c.op, err, c.code)
 		}
 	}
 	for body, code := range map[string]Code{
-		``:                                      Invalid,
-		`{"ops":[]}`:                            Invalid,
-		`{"ops":[]}{}`:                          Invalid,
-		`{"operations"}`:                        Invalid,
-		`{"ops":[{"op":"tables","more":1}]}`:    Invalid,
-		`{"ops":[{"op":"close_session"}]}`:      Invalid,
-		`{"ops":[{"op":"tables"}],"session":1}`: Invalid,
-		`{"ops":[{"op":"tables"}],"session":1,"seq":2,"acked":2}`:                               Invalid,
-		`{"ops":[{"op":"tables"}],"session":99,"seq":2,"acked":1}`:                              Expired,
-		`{"ops":[` + strings.Repeat(`{"op":"tables"},`, MaxOps) + `{"op":"tables"}]}`:           Invalid,
+		``:               Invalid,
+		`{"ops":[]}`:     Invalid,
+		`{"ops":[]}{}`:   Invalid,
+		`{"operations"}`: Invalid,
+		`{"ops":[{"op":"list_tables","more":1}]}`:                                               Invalid,
+		`{"ops":[{"op":"close_session"}]}`:                                                      Invalid,
+		`{"ops":[{"op":"list_tables"}],"session":1}`:                                            Invalid,
+		`{"ops":[{"op":"list_tables"}],"session":1,"seq":2,"acked":2}`:                          Invalid,
+		`{"ops":[{"op":"list_tables"}],"session":99,"seq":2,"acked":1}`:                         Expired,
+		`{"ops":[` + strings.Repeat(`{"op":"list_tables"},`, MaxOps) + `{"op":"list_tables"}]}`: Invalid,
 		`{"ops":[{"op":"put","table":"t","key":"k","columns":{"a":"not base64"}}]}`:             Invalid,
 		`{"ops":[` + strings.Repeat(`{"op":"get","table":"t","key":"k"},`, 2) + `{"op":"x"}]} `: Invalid,
 	} {
@@ -319,7 +205,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: status %d, %s", body, status, answer)
 		}
 	}
-	if status, answer := r.call("no namespace", []byte(`{"ops":[{"op":"tables"}]}`)); status != 400 {
+	if status, answer := r.call("no namespace", []byte(`{"ops":[{"op":"list_tables"}]}`)); status != 400 {
 		t.Errorf("a bad namespace: status %d, %s", status, answer)
 	}
 	if after := all(); !reflect.DeepEqual(after, state) {
@@ -387,28 +273,94 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// rows returns everything that both replicas have, which is the same.
-func (r *replicas) rows() []ledger.Row {
-	r.t.Helper()
-	list, err := r.leader.Rows(Name, 1<<20)
-	r.check(err)
-	other, err := r.follower.Rows(Name, 1<<20)
-	r.check(err)
-	byPlace := func(a, b ledger.Row) int {
-		if c := strings.Compare(a.Table, b.Table); c != 0 {
-			return c
-		}
-		if c := a.Cell.Compare(b.Cell); c != 0 {
-			return c
-		}
-		return a.Field.Compare(b.Field)
+// A request that was refused stays refused. Else a copy that is late could be executed, after the client was told that
+// nothing has changed.
+func TestRefusedStaysRefused(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"}, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("value", "1")})
+	id := r.must("n", Op{Kind: OpenSession})[0].Session
+	create := Request{Session: id, Seq: 1, Ops: []Op{{Kind: Create, Table: "t", Key: "k", Columns: columns("value", "2")}}}
+	_, first := r.do("n", create)
+	r.must("n", Op{Kind: Delete, Table: "t", Key: "k"})
+	r.fail()
+	if _, again := r.do("n", create); first == nil || first.Code != Exists || !reflect.DeepEqual(again, first) {
+		t.Errorf("refused with %+v, and then %+v", first, again)
 	}
-	slices.SortFunc(list, byPlace)
-	slices.SortFunc(other, byPlace)
-	if !reflect.DeepEqual(list, other) {
-		r.t.Errorf("the replicas differ:\n%+v\n%+v", list, other)
+	r.rows()
+}
+
+// Sessions that the timer has not removed, because it was lost, make room for others.
+func TestLostTimer(t *testing.T) {
+	r := newReplicas(t)
+	for range MaxSessions / MaxOps {
+		r.must("n", slices.Repeat([]Op{{Kind: OpenSession}}, MaxOps)...)
 	}
-	return list
+	at := ledger.Actor{App: Name, Shard: shardOf("n")}
+	r.check(r.leader.Suspend(at, false, "it hangs"))
+	r.commit()
+	r.pass(2 * SessionTime)
+	r.check(r.leader.Suspend(at, false, ""))
+	r.commit()
+	for range 3 * MaxSessions / MaxOps {
+		r.must("n", slices.Repeat([]Op{{Kind: OpenSession}}, MaxOps/4)...)
+	}
+	r.pass(3 * SessionTime) // some at a time
+	for range maxEnded {
+		r.pass(time.Second)
+	}
+	for _, row := range r.rows() {
+		if row.Table == sessionTable {
+			t.Fatalf("a session is left: %+v", row)
+		}
+	}
+}
+
+// Whatever a request reads or writes, the ledger has room for it, or it is refused.
+func TestBounds(t *testing.T) {
+	r := newReplicas(t)
+	wide := &Definition{}
+	for i := range MaxColumns {
+		wide.Columns = append(wide.Columns, fmt.Sprintf("column%0100d", i))
+	}
+	for i := range 200 {
+		r.must("n", Op{Kind: CreateTable, Table: fmt.Sprintf("wide%03d", i), Definition: wide})
+	}
+	tables, from := 0, ""
+	for ok := true; ok; ok = from != "" {
+		out := r.must("n", Op{Kind: ListTables, From: from})[0]
+		tables += len(out.Tables)
+		from = out.Next
+	}
+	if tables != 200 {
+		t.Errorf("%d tables are listed", tables)
+	}
+	// Keys that need six times as much in JSON, and rows of many small columns.
+	r.must("m", Op{Kind: CreateTable, Table: "t", Definition: wide})
+	small := map[string][]byte{}
+	for _, c := range wide.Columns {
+		small[c] = []byte("x")
+	}
+	for i := range 300 {
+		r.must("m", Op{Kind: Put, Table: "t", Key: fmt.Sprintf("%03d%s", i, strings.Repeat("&\x01", 250)), Columns: small})
+	}
+	rows := 0
+	for ok := true; ok; ok = from != "" {
+		out := r.must("m", Op{Kind: List, Table: "t", From: from})[0]
+		rows += len(out.Rows)
+		from = out.Next
+	}
+	if rows != 300 {
+		t.Errorf("%d rows are listed", rows)
+	}
+	large := map[string][]byte{wide.Columns[0]: make([]byte, MaxValue), wide.Columns[1]: []byte("0")}
+	r.must("m", Op{Kind: Put, Table: "t", Key: "k", Columns: large})
+	add := Op{Kind: Add, Table: "t", Key: "k", Column: wide.Columns[1], Delta: 1}
+	get := Op{Kind: Get, Table: "t", Key: "k"}
+	for _, o := range []Op{add, get} {
+		if _, err := r.do("m", Request{Ops: slices.Repeat([]Op{o}, MaxOps)}); err == nil || err.Code != TooLarge {
+			t.Errorf("%s of a large row, %d times: %v", o.Kind, MaxOps, err)
+		}
+	}
 }
 
 // A session that is closed leaves nothing, and its requests are not executed any more.

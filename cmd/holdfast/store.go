@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -37,7 +36,7 @@ file has "store" among its apps, and an address "rest" for each controller. Read
 linearizable, and a write takes effect once, also if controllers die meanwhile.
 
 A table belongs to a namespace. Its rows have columns, and a version that grows with each write.`,
-		Example: `  holdfast store create hosts mac port
+		Example: `  holdfast store create-table hosts mac port
   holdfast store put hosts 10.0.0.1 mac=00:00:00:00:00:01 port=7
   holdfast store get hosts 10.0.0.1
   holdfast store list hosts --prefix 10.`,
@@ -47,7 +46,7 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
-		storeList(&f))
+		storeList(&f), storeTables(&f))
 	return cmd
 }
 
@@ -88,13 +87,13 @@ func printVersion(w io.Writer, r *store.Result) error {
 func storeCreate(f *storeFlags) *cobra.Command {
 	var d store.Definition
 	cmd := &cobra.Command{
-		Use:   "create TABLE [COLUMN]...",
+		Use:   "create-table TABLE [COLUMN]...",
 		Short: "Make a table",
 		Long: `Make a table with these columns. Without any it has one, which is called value. With --refers-to, the
 values of a column are keys of rows of another table, which get --resolve reads. The other table may be
 made later.`,
-		Example: `  holdfast store create counters
-  holdfast store create addresses mac --refers-to hosts`,
+		Example: `  holdfast store create-table counters
+  holdfast store create-table addresses mac --refers-to hosts`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.Columns = args[1:]; len(d.Columns) == 0 {
@@ -103,17 +102,17 @@ made later.`,
 			return f.do(cmd, store.Op{Kind: store.CreateTable, Table: args[0], Definition: &d}, printVersion)
 		},
 	}
-	cmd.Flags().StringVar(&d.RefersTo, "refers-to", "", "another table, of whose rows a column has the keys")
-	cmd.Flags().StringVar(&d.Through, "through", "", "which column that is; default: the first one")
+	cmd.Flags().StringVar(&d.RefersTo, "refers-to", "", "the table whose row keys a column contains")
+	cmd.Flags().StringVar(&d.Through, "through", "", "that column; default: the first")
 	return cmd
 }
 
 func storeDrop(f *storeFlags) *cobra.Command {
 	return &cobra.Command{
-		Use:     "drop TABLE",
+		Use:     "drop-table TABLE",
 		Short:   "Remove a table that has no rows",
 		Long:    "Remove a table. It must have no rows: delete them first.",
-		Example: `  holdfast store drop counters`,
+		Example: `  holdfast store drop-table counters`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.do(cmd, store.Op{Kind: store.DropTable, Table: args[0]}, printVersion)
@@ -163,7 +162,8 @@ func storePut(f *storeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put TABLE KEY VALUE | put TABLE KEY COLUMN=VALUE...",
 		Short: "Write a row",
-		Long:  "Write a row, with all of its columns. With --update, the columns that are not given stay as they are.",
+		Long: `Write a row, with all of its columns. With --update, the columns that are not given stay as they are. A
+VALUE that has a = needs the name of its column, as in value=a=b; one that begins with - comes after --.`,
 		Example: `  holdfast store put counters boots 1
   holdfast store put hosts 10.0.0.1 port=8 --update --if-version 17`,
 		Args: cobra.MinimumNArgs(3),
@@ -214,7 +214,7 @@ func storeAdd(f *storeFlags) *cobra.Command {
 		Use:     "add TABLE KEY DELTA",
 		Short:   "Add to a counter, and print the sum",
 		Long:    "Add to a column that is a decimal number, and print the sum. A row that is not there begins with 0.",
-		Example: `  holdfast store add counters boots 1`,
+		Example: "  holdfast store add counters boots 1\n  holdfast store add counters boots -- -1",
 		Args:    cobra.ExactArgs(3),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			o.Table, o.Key = args[0], args[1]
@@ -227,7 +227,7 @@ func storeAdd(f *storeFlags) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.Column, "column", store.DefaultColumn, "which one")
+	cmd.Flags().StringVar(&o.Column, "column", store.DefaultColumn, "the column that is the counter")
 	return cmd
 }
 
@@ -252,33 +252,50 @@ func storeDelete(f *storeFlags) *cobra.Command {
 func storeList(f *storeFlags) *cobra.Command {
 	o := store.Op{Kind: store.List}
 	cmd := &cobra.Command{
-		Use:   "list [TABLE]",
-		Short: "Print rows, or without TABLE the tables",
-		Long: `Print the rows of a table in the order of their keys, with their versions. Without TABLE, print which
-tables the namespace has.`,
-		Example: `  holdfast store list
-  holdfast store list hosts --prefix 10. --limit 20`,
-		Args: cobra.MaximumNArgs(1),
+		Use:     "list TABLE",
+		Short:   "Print rows",
+		Long:    "Print the rows of a table in the order of their keys, with their versions.",
+		Example: `  holdfast store list hosts --prefix 10. --limit 20`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return f.do(cmd, store.Op{Kind: store.Tables}, printTables)
-			}
 			o.Table = args[0]
 			return f.do(cmd, o, func(w io.Writer, r *store.Result) error {
-				err := printRows(w, r.Rows)
-				if r.Next != "" {
-					_, more := fmt.Fprintf(w, "there are more: --from %s\n", printable([]byte(r.Next)))
-					err = errors.Join(err, more)
-				}
-				return err
+				more(cmd, r)
+				return printRows(w, r.Rows)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "only keys that begin with this")
 	cmd.Flags().StringVar(&o.From, "from", "", "only keys from this one on")
 	cmd.Flags().StringVar(&o.To, "to", "", "only keys before this one")
-	cmd.Flags().IntVar(&o.Limit, "limit", 100, "at most so many")
+	cmd.Flags().IntVar(&o.Limit, "limit", 100, "at most this many rows, up to 1,000")
 	return cmd
+}
+
+func storeTables(f *storeFlags) *cobra.Command {
+	o := store.Op{Kind: store.ListTables}
+	cmd := &cobra.Command{
+		Use:     "tables",
+		Short:   "Print the tables of a namespace",
+		Long:    "Print the tables of a namespace in the order of their names, with their columns.",
+		Example: `  holdfast store tables --namespace access`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.do(cmd, o, func(w io.Writer, r *store.Result) error {
+				more(cmd, r)
+				return printTables(w, r)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.From, "from", "", "only tables from this one on")
+	return cmd
+}
+
+// more says on stderr that a list is not complete.
+func more(cmd *cobra.Command, r *store.Result) {
+	if r.Next != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: there is more: repeat with --from %s\n", printable([]byte(r.Next)))
+	}
 }
 
 func printRows(out io.Writer, rows []store.Row) error {
@@ -314,7 +331,11 @@ func printTables(out io.Writer, r *store.Result) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Tables)) {
 		t, refers := r.Tables[name], "-"
 		if t.RefersTo != "" {
-			refers = t.RefersTo
+			through := t.Columns[0]
+			if t.Through != "" {
+				through = t.Through
+			}
+			refers = fmt.Sprintf("%s (by %s)", t.RefersTo, through)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", name, t.Version, strings.Join(t.Columns, " "), refers)
 	}

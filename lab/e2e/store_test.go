@@ -21,7 +21,7 @@ import (
 
 // access is what a client has done with a row, for porcupine.
 type access struct {
-	kind    store.Kind // Get, Put, or Update with a condition
+	kind    store.Kind // Get, Put, Create, Delete, or Update with a condition
 	at      string     // namespace and key
 	value   string     // that was written
 	version uint64     // of the condition
@@ -29,15 +29,42 @@ type access struct {
 
 // told is what the store has answered.
 type told struct {
-	code    store.Code // NotFound, Conflict, or ""
+	code    store.Code // NotFound, Exists, Conflict, or ""
 	value   string     // that was read
 	version uint64
 }
 
-// register is a row. Versions grow, and are otherwise whatever the store says.
+// register is a row. Versions grow, also when it is deleted and made again, and are otherwise whatever the store says.
 type register struct {
-	version uint64
+	version uint64 // 0: it is not there
 	value   string
+	last    uint64 // the last version
+}
+
+// step returns whether a row answers like that, and what it is then.
+func (is register) step(in access, out told) (register, bool) {
+	there := is.version > 0
+	switch out.code {
+	case store.NotFound:
+		return is, !there && (in.kind == store.Get || in.kind == store.Delete || in.kind == store.Update)
+	case store.Exists:
+		return is, there && in.kind == store.Create
+	case store.Conflict:
+		return is, in.kind == store.Update && there && in.version != is.version
+	}
+	switch in.kind {
+	case store.Get:
+		return is, there && out.version == is.version && out.value == is.value
+	case store.Delete:
+		return register{last: out.version}, there && out.version > is.last
+	case store.Create:
+		there = !there
+	case store.Put:
+		there = true
+	case store.Update:
+		there = there && in.version == is.version
+	}
+	return register{out.version, in.value, out.version}, there && out.version > is.last
 }
 
 // registers is the model of rows: each is a register.
@@ -55,20 +82,8 @@ var registers = porcupine.NondeterministicModel{
 	},
 	Init: func() []any { return []any{register{}} },
 	Step: func(state, input, output any) []any {
-		is, in, out := state.(register), input.(access), output.(told)
-		if in.kind == store.Get {
-			if out.code == store.NotFound && is.version == 0 || out.code == "" && out.version == is.version &&
-				out.value == is.value {
-				return []any{is}
-			}
-			return nil
-		}
-		conflicts := in.kind == store.Update && in.version != is.version
-		switch {
-		case out.code == store.Conflict && conflicts:
-			return []any{is}
-		case out.code == "" && !conflicts && out.version > is.version:
-			return []any{register{out.version, in.value}}
+		if next, ok := state.(register).step(input.(access), output.(told)); ok {
+			return []any{next}
 		}
 		return nil
 	},
@@ -96,18 +111,22 @@ func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclie
 		key := fmt.Sprint("k", rand.IntN(3))
 		in := access{kind: store.Get, at: ns + " " + key, value: fmt.Sprint(id, " ", n), version: versions[key]}
 		o := store.Op{Kind: store.Get, Table: "rows", Key: key}
-		switch rand.IntN(4) {
+		switch rand.IntN(8) {
 		case 0:
 			in.kind = store.Put
 		case 1:
+			in.kind = store.Create
+		case 2:
+			in.kind = store.Delete
+		case 3:
 			if in.version > 0 {
 				in.kind, o.If = store.Update, &store.Condition{Version: &in.version}
 			}
-		case 2:
+		case 4:
 			s.count(ctx, ns, c)
 			continue
 		}
-		if o.Kind = in.kind; o.Kind != store.Get {
+		if o.Kind = in.kind; o.Kind != store.Get && o.Kind != store.Delete {
 			o.Columns = map[string][]byte{store.DefaultColumn: []byte(in.value)}
 		}
 		call := time.Since(s.began)
@@ -168,7 +187,7 @@ func TestStoreKill(t *testing.T) {
 	namespaces := []string{"one", "two", "three"}
 	for _, ns := range namespaces {
 		for _, table := range []string{"rows", "counters"} {
-			c.command("store", "create", table, "--namespace", ns)
+			c.command("store", "create-table", table, "--namespace", ns)
 		}
 	}
 	s := &storeClients{t: t, began: time.Now(), counted: map[string]map[int64]bool{}}
@@ -223,27 +242,27 @@ func TestStoreCommands(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Apps: []string{store.Name}})
 	for _, step := range []struct{ command, want string }{
-		{"create hosts mac port", "version 1\n"},
-		{"create addresses mac --refers-to hosts", "version 2\n"},
+		{"create-table hosts mac port", "version 1\n"},
+		{"create-table addresses mac --refers-to hosts", "version 2\n"},
 		{"put hosts m1 mac=00:00 port=7", "version 3\n"},
 		{"put addresses 10.0.0.1 mac=m1", "version 4\n"},
 		{"get addresses 10.0.0.1 --resolve", "KEY  VERSION  mac    port\nm1   3        00:00  7\n"},
 		{"put hosts m1 port=8 --update --if-version 3", "version 5\n"},
 		{"put hosts m1 port=9 --update --if-version 3", "the row has version 5, not 3"},
 		{"get hosts m1 port", "KEY  VERSION  port\nm1   5        8\n"},
-		{"create counters", "version 6\n"},
+		{"create-table counters", "version 6\n"},
 		{"add counters boots 2", "2\n"},
 		{"add counters boots 3", "5\n"},
-		{"list", "TABLE      VERSION  COLUMNS   REFERS TO\naddresses  2        mac       hosts\n" +
+		{"tables", "TABLE      VERSION  COLUMNS   REFERS TO\naddresses  2        mac       hosts (by mac)\n" +
 			"counters   6        value     -\nhosts      1        mac port  -\n"},
 		{"list hosts --limit 1", "KEY  VERSION  mac    port\nm1   5        00:00  8\n"},
 		{"get counters boots --json", `"value": "NQ=="`},
 		{"delete hosts m1 --if-version 5", "version 9\n"},
 		{"get hosts m1", `there is no row "m1"`},
-		{"drop hosts", "version 10\n"},
+		{"drop-table hosts", "version 10\n"},
 		{"list hosts", `there is no table "hosts" in namespace default`},
 	} {
-		text, err := c.Command(c.ctx, append([]string{"store"}, strings.Fields(step.command)...)...)
+		text, err := c.Command(c.ctx, strings.Fields("store "+step.command)...)
 		if err != nil {
 			text = err.Error()
 		}

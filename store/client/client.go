@@ -10,15 +10,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
-// Client is a client of one namespace. It is safe for concurrent use.
+// Client is a client of one namespace. It is safe for concurrent use. The first write opens a session. At most
+// store.Window writes are executed at a time; more wait.
 type Client struct {
 	addresses []string
 	path      string
@@ -31,19 +34,21 @@ type Client struct {
 // HOST:PORT. It connects when it is used. Close is to be called at the end.
 func New(namespace string, addresses ...string) (*Client, error) {
 	if len(addresses) == 0 {
-		return nil, errors.New(
-			"store: no addresses of controllers: give those that they have as `rest` in the cluster file")
+		return nil, errors.New("no controller has a `rest` address: add one to each controller in the cluster file")
+	}
+	if err := store.CheckNamespace(namespace); err != nil {
+		return nil, err
 	}
 	c := &Client{addresses: slices.Clone(addresses), path: "/apps/" + store.Name + "/" + namespace}
 	c.http.Transport = &http.Transport{MaxIdleConnsPerHost: store.Window, IdleConnTimeout: 20 * time.Second}
-	c.sessions.open = c.openSession
+	c.sessions.open, c.sessions.opening = c.openSession, make(chan struct{}, 1)
 	return c, nil
 }
 
 // Close ends the session, and closes the connections. Requests must have ended.
 func (c *Client) Close() {
 	defer c.http.CloseIdleConnections()
-	s, seq, acked := c.sessions.last()
+	s, seq, acked := c.sessions.take()
 	if s == nil {
 		return
 	}
@@ -61,7 +66,7 @@ const closeTimeout = time.Second
 type UnknownError struct{ Err error }
 
 func (e *UnknownError) Error() string {
-	return "store: not known whether the request was executed: " + e.Err.Error()
+	return "not known whether the request was executed, so read before you repeat it: " + e.Err.Error()
 }
 
 func (e *UnknownError) Unwrap() error { return e.Err }
@@ -70,40 +75,33 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // ends. The error is a *store.Error if the namespace refuses them, and has not changed; an *UnknownError; or another
 // one if nothing was executed, or only reads were.
 func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Response, error) {
-	if !slices.ContainsFunc(ops, writes) {
+	if !slices.ContainsFunc(ops, func(o store.Op) bool { return o.Kind.Writes() }) {
 		out, _, err := c.ask(ctx, store.Request{Ops: ops})
 		return out, err
 	}
 	for {
 		s, seq, acked, err := c.sessions.begin(ctx)
 		if err != nil {
-			return store.Response{}, fmt.Errorf("store: begin a session: %w", err)
+			return store.Response{}, fmt.Errorf("begin a session: %w", err)
 		}
 		out, sent, err := c.ask(ctx, store.Request{Session: s.id, Seq: seq, Acked: acked, Ops: ops})
 		c.sessions.end(s, seq)
 		refused, is := errors.AsType[*store.Error](err)
 		switch {
-		case err == nil || is && refused.Code != store.Expired:
-			return out, err
-		case is:
-			if c.sessions.expired(s); sent == 1 {
+		case is && refused.Code == store.Expired:
+			if c.sessions.drop(s); sent == 1 {
 				continue // nobody can have executed it
 			}
+		case is && sent > 1 && (refused.Code == store.Failed || refused.Code == store.Outdated):
+			// it says nothing of the first attempt
+		case err == nil || is:
+			return out, err
 		}
 		if sent == 0 {
 			return out, err
 		}
 		return out, &UnknownError{err}
 	}
-}
-
-// writes reports whether an op changes anything.
-func writes(o store.Op) bool {
-	switch o.Kind {
-	case store.Get, store.List, store.Resolve, store.Tables:
-		return false
-	}
-	return true
 }
 
 func (c *Client) openSession(ctx context.Context) (id uint64, err error) {
@@ -120,16 +118,23 @@ const (
 	mostPause  = 200 * time.Millisecond
 )
 
-// ask sends a request to one controller after the other until one answers, and says how often it was sent.
+// ask sends a request to one controller after the other until one answers, and says how often it was sent to one that
+// may have received it.
 func (c *Client) ask(ctx context.Context, r store.Request) (out store.Response, sent int, err error) {
+	if err := checkText(r.Ops); err != nil {
+		return out, 0, err
+	}
 	body, err := json.Marshal(r)
 	if err != nil {
-		return out, 0, fmt.Errorf("store: encode the request: %w", err)
+		return out, 0, fmt.Errorf("encode the request: %w", err)
 	}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	<-pause.C
 	for wait := leastPause; ; wait = min(2*wait, mostPause) {
+		if ctx.Err() != nil {
+			return out, sent, fmt.Errorf("no controller answers (%v): %w", err, context.Cause(ctx))
+		}
 		at := c.at.Load()
 		sent++
 		if out, err = c.send(ctx, c.addresses[at%uint64(len(c.addresses))], body); err == nil {
@@ -138,19 +143,35 @@ func (c *Client) ask(ctx context.Context, r store.Request) (out store.Response, 
 		if _, is := errors.AsType[*store.Error](err); is {
 			return out, sent, err
 		}
-		c.at.CompareAndSwap(at, at+1)
+		if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
+			sent--
+		}
+		if ctx.Err() == nil {
+			c.at.CompareAndSwap(at, at+1)
+		}
 		pause.Reset(wait)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
-			return out, sent, fmt.Errorf("store: no controller answers (%v): %w", err, context.Cause(ctx))
 		}
 	}
 }
 
+// checkText refuses keys that are not UTF-8: JSON would make different ones equal.
+func checkText(ops []store.Op) error {
+	for i, o := range ops {
+		for _, text := range []string{o.Key, o.From, o.To, o.Prefix} {
+			if !utf8.ValidString(text) {
+				return &store.Error{Code: store.Invalid, Message: fmt.Sprintf("%q is not UTF-8", text), Op: i}
+			}
+		}
+	}
+	return nil
+}
+
 func checkResults(out store.Response, r store.Request) error {
 	if len(out.Results) != len(r.Ops) {
-		return fmt.Errorf("store: %d results for %d ops", len(out.Results), len(r.Ops))
+		return fmt.Errorf("%d results for %d ops", len(out.Results), len(r.Ops))
 	}
 	return nil
 }

@@ -213,22 +213,101 @@ func TestErrors(t *testing.T) {
 	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
 		t.Fatal(err)
 	}
+	aborts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	defer aborts.Close()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	cl.addresses = []string{strings.TrimPrefix(gone.URL, "http://")}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = cl.Do(ctx, add("t"))
-	if _, unknown := errors.AsType[*UnknownError](err); !unknown || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a write that nobody answers: %v", err)
-	}
-	_, err = cl.Do(ctx, store.Op{Kind: store.Tables})
-	if _, unknown := errors.AsType[*UnknownError](err); unknown || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a read that nobody answers: %v", err)
+	for _, s := range []*httptest.Server{aborts, gone} {
+		cl.addresses = []string{strings.TrimPrefix(s.URL, "http://")}
+		for _, o := range []store.Op{add("t"), {Kind: store.ListTables}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			_, err := cl.Do(ctx, o)
+			cancel()
+			_, unknown := errors.AsType[*UnknownError](err)
+			if unknown != (s == aborts && o.Kind.Writes()) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s that nobody answers: %v", o.Kind, err)
+			}
+		}
 	}
 	if _, err := New("n"); err == nil {
 		t.Error("a client without addresses")
 	}
+	for _, ns := range []string{"", "a/b", "..", "x?y", "%78"} {
+		if _, err := New(ns, "127.0.0.1:1"); err == nil {
+			t.Errorf("a client of namespace %q", ns)
+		}
+	}
+	put := store.Op{Kind: store.Put, Table: "t", Key: "\xff", Columns: map[string][]byte{"value": nil}}
+	if _, err := cl.Do(t.Context(), put); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("a key that is not UTF-8: %v", err)
+	}
+}
+
+// A client that was idle until its session had expired, and whose controller is dead, goes on with another one.
+func TestIdleFailover(t *testing.T) {
+	c := serve(t, 2)
+	c.healthy.Store(true)
+	cl := c.client()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(2 * store.SessionTime)
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	cl.addresses[cl.at.Load()] = strings.TrimPrefix(dead.URL, "http://")
+	cl.http.CloseIdleConnections()
+	if out, err := cl.Do(t.Context(), add("t")); err != nil || out.Results[0].Value != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A controller that does not execute the second attempt says nothing of the first one.
+func TestSecondAttemptFails(t *testing.T) {
+	c := serve(t, 1)
+	c.healthy.Store(true)
+	cl := c.client()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	fails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if n++; n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		http.Error(w, "suspended", http.StatusInternalServerError)
+	}))
+	defer fails.Close()
+	cl.addresses = []string{strings.TrimPrefix(fails.URL, "http://")}
+	_, err := cl.Do(t.Context(), add("t"))
+	if _, unknown := errors.AsType[*UnknownError](err); !unknown || !strings.Contains(err.Error(), "suspended") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Who waits for a session that another request opens gives up with its own context.
+func TestWaitForSession(t *testing.T) {
+	begun, open := make(chan struct{}), make(chan struct{})
+	s := sessions{opening: make(chan struct{}, 1), open: func(context.Context) (uint64, error) {
+		close(begun)
+		<-open
+		return 1, nil
+	}}
+	var first sync.WaitGroup
+	first.Go(func() {
+		if _, _, _, err := s.begin(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, _, _, err := s.begin(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	close(open)
+	first.Wait()
 }
 
 // A request that was given up does not hold up later ones.

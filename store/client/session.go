@@ -11,8 +11,8 @@ import (
 type sessions struct {
 	open func(context.Context) (id uint64, err error)
 
-	opening sync.Mutex // held while a session is opened, so that there is one
-	mu      sync.Mutex // guards current, and what sessions have
+	opening chan struct{} // capacity 1: full while a session is opened, so that there is one
+	mu      sync.Mutex    // guards current, and what sessions have
 	current *session
 }
 
@@ -32,7 +32,7 @@ func (s *sessions) begin(ctx context.Context) (_ *session, seq, acked uint64, er
 		in := s.current
 		if in == nil {
 			s.mu.Unlock()
-			if err := s.begun(ctx); err != nil {
+			if err := s.ensure(ctx); err != nil {
 				return nil, 0, 0, err
 			}
 			continue
@@ -53,10 +53,14 @@ func (s *sessions) begin(ctx context.Context) (_ *session, seq, acked uint64, er
 	}
 }
 
-// begun opens a session, if there is none.
-func (s *sessions) begun(ctx context.Context) error {
-	s.opening.Lock()
-	defer s.opening.Unlock()
+// ensure opens a session, if there is none.
+func (s *sessions) ensure(ctx context.Context) error {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	s.mu.Lock()
 	there := s.current != nil
 	s.mu.Unlock()
@@ -73,8 +77,8 @@ func (s *sessions) begun(ctx context.Context) error {
 	return nil
 }
 
-// last returns the present session, which is nil if there is none, and the number of its last request.
-func (s *sessions) last() (_ *session, seq, acked uint64) {
+// take removes the present session, and returns it with the number of its last request; nil if there is none.
+func (s *sessions) take() (_ *session, seq, acked uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.current
@@ -101,8 +105,8 @@ func (s *sessions) end(in *session, seq uint64) {
 	}
 }
 
-// expired says that a session has expired: the next request begins another one.
-func (s *sessions) expired(in *session) {
+// drop forgets a session that has expired: the next request begins another one.
+func (s *sessions) drop(in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == in {
