@@ -127,6 +127,7 @@ func (c *Core) direct(k Link) bool {
 // see Suspended.
 func (tx *Tx) Enter(at Shard) bool {
 	tx.pause()
+	tx.handler = tx.entering
 	ok := tx.enter(at)
 	tx.resume(!ok)
 	if ok && tx.c.tally != nil {

@@ -161,14 +161,13 @@ func (tx *Tx) enterSuspended(s suspension) {
 // Suspended returns why the last call of Enter returned false: nil if that was not because the actor is suspended.
 func (tx *Tx) Suspended() error { return tx.suspended }
 
-// Handler sets the name of the handler that calls Enter next, for Running. No handler has been entered yet, or Leave
-// was called.
-func (tx *Tx) Handler(name string) { tx.handler = name }
+// Handler sets the name of the handler that calls Enter next, for Running.
+func (tx *Tx) Handler(name string) { tx.entering = name }
 
 // Leave is called when a handler has returned, and another one follows that may belong to another actor.
 func (tx *Tx) Leave() {
 	tx.pause()
-	tx.handler = ""
+	tx.handler, tx.entering = "", ""
 	tx.resume(true)
 }
 

@@ -36,7 +36,8 @@ type Tx struct {
 	counted    counted
 	begun      point  // before the call
 	index      int    // of the application
-	handler    string // see Handler
+	handler    string // that was entered; see Running
+	entering   string // see Handler
 	early      bool   // see Running
 	suspended  error  // see Suspended
 }
@@ -47,7 +48,7 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.c = c
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
-	tx.index, tx.handler, tx.suspended = app, "", nil
+	tx.index, tx.handler, tx.entering, tx.suspended = app, "", "", nil
 	tx.beginTally(app)
 	switch {
 	case c.degrading:

@@ -156,7 +156,9 @@ func (tx *Tx) Resume(kept []byte) (*Input, error) {
 	}
 	a := tx.Actor()
 	in.exact, in.from, in.to, in.at = true, a, a, a.Shard
+	tx.pause()
 	tx.c.input = in
+	tx.resume(tx.early)
 	return &tx.c.input, nil
 }
 
