@@ -26,8 +26,8 @@ func TestApply(t *testing.T, root string, list []Bug) {
 	}
 }
 
-// unstarved is how often tests may fail without a bug, and are run again.
-const unstarved = 2
+// repeats is how often tests that fail without a bug are run again.
+const repeats = 2
 
 // TestNoticed builds the tests of a package of the module below root, and runs those that args choose: they must pass
 // without a bug, and fail with each.
@@ -49,7 +49,7 @@ func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...str
 	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted
 		t.Parallel()
 		out, err := run("")
-		for range unstarved {
+		for range repeats {
 			if err != nil { // the gate runs these at idle priority: it may have got no processor
 				out, err = run("")
 			}
