@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -83,6 +82,11 @@ func (n *namespace) table(name string) (*table, error) {
 	if !there {
 		return nil, fail(NoTable, "there is no table %q in namespace %s", name, n.name)
 	}
+	return n.decoded(name, b)
+}
+
+// decoded returns a table that is stored so.
+func (n *namespace) decoded(name string, b []byte) (*table, error) {
 	id := tableID{n.name, name}
 	if t := n.app.tables[id]; t != nil && bytes.Equal(t.encoded, b) {
 		return t, nil
@@ -114,6 +118,15 @@ func (n *namespace) find(t *table, key string) (r stored, there bool, err error)
 		err = damaged("row "+strconv.Quote(key), n.name, err)
 	}
 	return r, true, err
+}
+
+// existing is find for a row that must be there.
+func (n *namespace) existing(t *table, key string) (stored, error) {
+	r, there, err := n.find(t, key)
+	if err == nil && !there {
+		err = fail(NotFound, "there is no row %q", key)
+	}
+	return r, err
 }
 
 // put stores a row, with the next version.
@@ -170,12 +183,9 @@ func (n *namespace) do(o *Op, out *Result) error {
 }
 
 func (n *namespace) get(t *table, key string, only []string, out *Result) error {
-	r, there, err := n.find(t, key)
-	switch {
-	case err != nil:
+	r, err := n.existing(t, key)
+	if err != nil {
 		return err
-	case !there:
-		return fail(NotFound, "there is no row %q", key)
 	}
 	selected, failed := t.selection(only)
 	if failed != nil {
@@ -317,34 +327,17 @@ func (n *namespace) write(t *table, o *Op, out *Result) error {
 }
 
 func (n *namespace) delete(t *table, o *Op, out *Result) error {
-	r, there, err := n.find(t, o.Key)
-	switch {
-	case err != nil:
+	r, err := n.existing(t, o.Key)
+	if err != nil {
 		return err
-	case !there:
-		return fail(NotFound, "there is no row %q", o.Key)
 	}
-	if err := o.If.holds(t, &r, there); err != nil {
+	if err := o.If.holds(t, &r, true); err != nil {
 		return err
 	}
 	n.meta.rows--
 	out.Version = n.next()
 	n.tx.Delete(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: o.Key})
 	return nil
-}
-
-var errNoCounter = errors.New("not a number")
-
-// counter decodes a column that is a counter: a decimal number.
-func counter(column []byte) (int64, error) {
-	if column == nil {
-		return 0, nil
-	}
-	v, err := strconv.ParseInt(string(column), 10, 64)
-	if err != nil {
-		return 0, errNoCounter
-	}
-	return v, nil
 }
 
 // add adds to a counter.
@@ -364,7 +357,10 @@ func (n *namespace) add(t *table, o *Op, out *Result) error {
 	if err := o.If.holds(t, &r, there); err != nil {
 		return err
 	}
-	v, err := counter(r.columns[i])
+	v := int64(0)
+	if r.columns[i] != nil {
+		v, err = strconv.ParseInt(string(r.columns[i]), 10, 64)
+	}
 	switch {
 	case err != nil:
 		return fail(WrongType, "column %q is not a decimal number of 64 bits", name)
@@ -425,7 +421,7 @@ func (n *namespace) listTables(o *Op, out *Result) error {
 			out.Next = field.S
 			return nil
 		}
-		t, err := n.table(field.S)
+		t, err := n.decoded(field.S, b)
 		if err != nil {
 			return err
 		}

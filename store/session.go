@@ -40,6 +40,12 @@ func decodeSession(b []byte) (s session) {
 	return s
 }
 
+// session returns a session; false if it is not there.
+func (n *namespace) session(id uint64) (s session, there bool) {
+	b, there := n.tx.Get(n.tx.Table(sessionTable), n.cell, ledger.Key{A: id})
+	return decodeSession(b), there
+}
+
 func (n *namespace) openSession(out *Result) error {
 	if n.meta.sessions >= MaxSessions {
 		n.removeEnded() // the timer may be late
@@ -65,14 +71,12 @@ func (n *namespace) renew(id, acked uint64) {
 
 // answered returns the answer to a request that was executed or refused before; nil if it was not.
 func (n *namespace) answered(r *Request) (answer []byte, err error) {
-	list := n.tx.Table(sessionTable)
-	b, there := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
+	s, there := n.session(r.Session)
 	if !there {
 		return nil, fail(Expired, "there is no session %d any more: it is not known here whether its last requests "+
 			"were executed", r.Session)
 	}
-	s := decodeSession(b)
-	switch kept, answered := n.tx.Get(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
+	switch kept, answered := n.tx.Get(n.tx.Table(sessionTable), n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
 	case answered:
 		return decodeKept(kept)
 	case r.Seq <= s.acked:
@@ -134,25 +138,23 @@ func decodeKept(b []byte) (answer []byte, err error) {
 // keep stores the answer to a request, and removes those that the client has.
 func (n *namespace) keep(r *Request, answer []byte) {
 	list := n.tx.Table(sessionTable)
-	b, _ := n.tx.Get(list, n.cell, ledger.Key{A: r.Session})
-	acked := decodeSession(b).acked
+	s, _ := n.session(r.Session)
 	for i := range uint64(Window) { // there are no later ones
-		if seq := acked + 1 + i; seq <= r.Acked {
+		if seq := s.acked + 1 + i; seq <= r.Acked {
 			n.tx.Delete(list, n.cell, ledger.Key{A: r.Session, B: seq})
 		}
 	}
-	n.renew(r.Session, max(acked, r.Acked))
+	n.renew(r.Session, max(s.acked, r.Acked))
 	n.tx.Put(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}, answer)
 }
 
 // close removes a session, and the answers to its requests.
 func (n *namespace) close(id uint64) {
 	list := n.tx.Table(sessionTable)
-	b, _ := n.tx.Get(list, n.cell, ledger.Key{A: id})
-	acked := decodeSession(b).acked
+	s, _ := n.session(id)
 	n.tx.Delete(list, n.cell, ledger.Key{A: id})
 	for i := range uint64(Window) {
-		n.tx.Delete(list, n.cell, ledger.Key{A: id, B: acked + 1 + i})
+		n.tx.Delete(list, n.cell, ledger.Key{A: id, B: s.acked + 1 + i})
 	}
 	n.meta.sessions--
 }

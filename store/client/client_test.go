@@ -69,6 +69,18 @@ func (c *controllers) client() *Client {
 	return cl
 }
 
+// serveTable returns healthy controllers, and a client whose namespace has a table t.
+func serveTable(t *testing.T, addresses int) (*controllers, *Client) {
+	t.Helper()
+	c := serve(t, addresses)
+	c.healthy.Store(true)
+	cl := c.client()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	return c, cl
+}
+
 func (c *controllers) answer(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -250,12 +262,7 @@ func TestErrors(t *testing.T) {
 
 // A client that was idle until its session had expired, and whose controller is dead, goes on with another one.
 func TestIdleFailover(t *testing.T) {
-	c := serve(t, 2)
-	c.healthy.Store(true)
-	cl := c.client()
-	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	c, cl := serveTable(t, 2)
 	c.pass(2 * store.SessionTime)
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
@@ -268,12 +275,7 @@ func TestIdleFailover(t *testing.T) {
 
 // A controller that does not execute the second attempt says nothing of the first one.
 func TestSecondAttemptFails(t *testing.T) {
-	c := serve(t, 1)
-	c.healthy.Store(true)
-	cl := c.client()
-	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	_, cl := serveTable(t, 1)
 	n := 0
 	fails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if n++; n == 1 {
@@ -315,12 +317,7 @@ func TestWaitForSession(t *testing.T) {
 
 // A request that was given up does not hold up later ones.
 func TestGivenUp(t *testing.T) {
-	c := serve(t, 1)
-	c.healthy.Store(true)
-	cl := c.client()
-	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	_, cl := serveTable(t, 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 * store.Window {
