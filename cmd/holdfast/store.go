@@ -147,9 +147,9 @@ is in another table: both are read at once.`,
 }
 
 // condition adds the flag for a condition on the version.
-func condition(cmd *cobra.Command, o *store.Op) (set func()) {
+func condition(cmd *cobra.Command, o *store.Op) {
 	v := cmd.Flags().Uint64("if-version", 0, "only if the row has this version; 0: only if it is not there")
-	return func() {
+	cmd.PreRun = func(*cobra.Command, []string) {
 		if cmd.Flags().Changed("if-version") {
 			o.If = &store.Condition{Version: v}
 		}
@@ -183,8 +183,7 @@ VALUE that has a = needs the name of its column, as in value=a=b; one that begin
 	}
 	cmd.Flags().BoolVar(&create, "create", false, "only if the row is not there")
 	cmd.Flags().BoolVar(&update, "update", false, "only if the row is there, and only these columns")
-	set := condition(cmd, &o)
-	cmd.PreRun = func(*cobra.Command, []string) { set() }
+	condition(cmd, &o)
 	cmd.MarkFlagsMutuallyExclusive("create", "update")
 	cmd.MarkFlagsMutuallyExclusive("create", "if-version")
 	return cmd
@@ -244,8 +243,7 @@ func storeDelete(f *storeFlags) *cobra.Command {
 			return f.do(cmd, o, printVersion)
 		},
 	}
-	set := condition(cmd, &o)
-	cmd.PreRun = func(*cobra.Command, []string) { set() }
+	condition(cmd, &o)
 	return cmd
 }
 
