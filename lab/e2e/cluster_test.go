@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +130,33 @@ func (s *testCluster) check(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// command runs a command, and returns what it prints.
+func (s *testCluster) command(args ...string) string {
+	s.t.Helper()
+	text, err := s.Command(s.ctx, args...)
+	s.check(err)
+	return text
+}
+
+// killInTurn kills and restarts one controller after the other, each time after clients have done enough, which they
+// count in done.
+func (s *testCluster) killInTurn(kills int, done *atomic.Int64, enough int64) {
+	s.t.Helper()
+	more := func() {
+		s.t.Helper()
+		n := done.Load()
+		await.Until(s.t, "clients to go on", func() bool { return done.Load() >= n+enough || s.t.Failed() })
+	}
+	more()
+	for i := range kills {
+		c := s.Controllers()[i%len(s.Controllers())]
+		s.check(c.Kill())
+		more()
+		s.check(c.Restart())
+		more()
 	}
 }
 

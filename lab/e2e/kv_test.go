@@ -132,19 +132,7 @@ func TestKeyValuesKill(t *testing.T) {
 			}
 		})
 	}
-	more := func() {
-		t.Helper()
-		n := total.Load()
-		await.Until(t, "clients to go on", func() bool { return total.Load() >= n+100 || t.Failed() })
-	}
-	more()
-	for i := range kills {
-		c := s.Controllers()[i%len(s.Controllers())]
-		s.check(c.Kill())
-		more()
-		s.check(c.Restart())
-		more()
-	}
+	s.killInTurn(kills, &total, 100)
 	close(stop)
 	running.Wait()
 	for _, values := range acknowledged {

@@ -112,8 +112,7 @@ func (s meters) pin(i int, pinned bool) {
 	if !pinned {
 		args, state = append(args, "--release"), "not pinned"
 	}
-	text, err := s.Command(s.ctx, args...)
-	s.check(err)
+	text := s.command(args...)
 	if want := fmt.Sprintf("%s lives in group %d, and is %s\n", s.actor(i), firstGroup, state); text != want {
 		s.t.Errorf("holdfast pin says %q, want %q", text, want)
 	}
@@ -122,12 +121,8 @@ func (s meters) pin(i int, pinned bool) {
 // shown is what a command prints, decoded from --json, and as text.
 func shown[T any](s meters, command string) (v T, text string) {
 	s.t.Helper()
-	out, err := s.Command(s.ctx, command, "--json")
-	s.check(err)
-	s.check(json.Unmarshal([]byte(out), &v))
-	text, err = s.Command(s.ctx, command)
-	s.check(err)
-	return v, text
+	s.check(json.Unmarshal([]byte(s.command(command, "--json")), &v))
+	return v, s.command(command)
 }
 
 // optimized waits until the optimizer says something, and checks which share of the messages goes between groups then:

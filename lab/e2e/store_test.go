@@ -13,7 +13,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/store"
 	storeclient "github.com/holdfast-sdn/holdfast/store/client"
@@ -199,19 +198,7 @@ func TestStoreKill(t *testing.T) {
 		c.check(err)
 		working.Go(func() { s.work(c.ctx, i, ns, cl, stop); cl.Close() })
 	}
-	more := func() {
-		t.Helper()
-		n := s.total.Load()
-		await.Until(t, "clients to go on", func() bool { return s.total.Load() >= n+200 || t.Failed() })
-	}
-	more()
-	for i := range kills {
-		n := c.Controllers()[i]
-		c.check(n.Kill())
-		more()
-		c.check(n.Restart())
-		more()
-	}
+	c.killInTurn(kills, &s.total, 200)
 	close(stop)
 	working.Wait()
 	if result, _ := porcupine.CheckOperationsVerbose(registers.ToModel(), s.history, time.Minute); result !=
@@ -227,14 +214,6 @@ func TestStoreKill(t *testing.T) {
 	}
 	t.Logf("%d operations, counters %d, %d, %d", len(s.history), len(s.counted["one"]), len(s.counted["two"]),
 		len(s.counted["three"]))
-}
-
-// command runs a command, and returns what it prints.
-func (s *testCluster) command(args ...string) string {
-	s.t.Helper()
-	text, err := s.Command(s.ctx, args...)
-	s.check(err)
-	return text
 }
 
 // TestStoreCommands: what the commands of the store print.
