@@ -26,10 +26,9 @@ type device struct {
 	log *slog.Logger
 
 	mu      sync.Mutex // guards the fields below; never held during I/O
-	changed *sync.Cond // wakes readers that wait for room, and diallers that wait for an epoch
+	changed *sync.Cond // wakes readers that wait for room, and diallers that wait, see Controller.Dial
 	session *Session
 	links   []*link
-	moved   chan struct{} // closed and replaced when a controller gives up the switch, see link.rest
 }
 
 // outlet is the Line of a connection, and its writer.
@@ -70,7 +69,7 @@ type channel interface {
 }
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
-	d := &device{a: a, id: id, log: a.log.With("switch", id), moved: make(chan struct{}),
+	d := &device{a: a, id: id, log: a.log.With("switch", id),
 		session: NewSession(a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {
@@ -253,6 +252,7 @@ func (d *device) tick(ctx context.Context) {
 			l.announce()
 		}
 		d.warnFenced()
+		d.changed.Broadcast() // diallers
 		d.mu.Unlock()
 	}
 }

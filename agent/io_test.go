@@ -312,10 +312,11 @@ func TestStaleEpoch(t *testing.T) {
 // A controller that has no replica of the switch's group is asked again at once when one that has served the switch
 // gives it up: then the group has moved.
 func TestGroupMoves(t *testing.T) {
+	const interval = 100 * time.Millisecond
 	g := &group{t: t}
 	from, to := g.start(t), g.start(t)
 	g.lead(from)
-	b := startAgent(t, agent.Config{Controllers: []string{from.addr, to.addr}, EchoInterval: 20 * time.Millisecond})
+	b := startAgent(t, agent.Config{Controllers: []string{from.addr, to.addr}, EchoInterval: interval})
 	dialSwitch(t, b.addr, 7)
 	refuse := func(m *member) {
 		t.Helper()
@@ -339,7 +340,7 @@ func TestGroupMoves(t *testing.T) {
 		defer g.mu.Unlock()
 		return to.session != nil
 	})
-	if waited := time.Since(began); waited > agent.ElsewherePause/2 {
+	if waited := time.Since(began); waited > agent.ElsewhereRest/2*interval {
 		t.Errorf("after %v", waited)
 	}
 }

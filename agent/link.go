@@ -30,16 +30,10 @@ func (l *link) keepConnected(ctx context.Context) {
 	d := l.d
 	stop := context.AfterFunc(ctx, d.wakeAll)
 	defer stop()
-	for told := ""; l.waitForEpoch(ctx); {
+	for told := ""; l.waitToDial(ctx); {
 		err := l.run(ctx)
 		d.mu.Lock()
-		served := l.Lasts()
 		pause, over := l.End(err)
-		if served && l.Elsewhere() {
-			close(d.moved)
-			d.moved = make(chan struct{})
-		}
-		moved := d.moved
 		d.changed.Broadcast()
 		announced := l.announced
 		l.announced = false
@@ -60,27 +54,22 @@ func (l *link) keepConnected(ctx context.Context) {
 		if over != nil {
 			d.log.Error("the events of the switch are discarded", "controller", l.address, "error", over)
 		}
-		l.rest(ctx, pause, moved)
+		l.rest(ctx, pause)
 	}
 }
 
-// rest is the pause before the controller is dialled again. If it serves the switch elsewhere, the pause ends when
-// another controller gives up the switch, because then the group of the switch has moved.
-func (l *link) rest(ctx context.Context, pause time.Duration, moved <-chan struct{}) {
-	if !l.Elsewhere() {
-		moved = nil
-	}
+// rest is the pause before the controller is dialled again.
+func (l *link) rest(ctx context.Context, pause time.Duration) {
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-	case <-moved:
 	}
 }
 
-// waitForEpoch waits until the controller is to be dialled. It returns false when ctx ends.
-func (l *link) waitForEpoch(ctx context.Context) bool {
+// waitToDial waits until the controller is to be dialled. It returns false when ctx ends.
+func (l *link) waitToDial(ctx context.Context) bool {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
 	for !l.Dial() && ctx.Err() == nil {

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
@@ -48,7 +49,7 @@ var (
 func NewSession(maxEvents, maxBytes, commandBytes, controllers int) *Session {
 	s := &Session{core: NewCore(maxEvents, maxBytes), commandBytes: commandBytes}
 	for range controllers {
-		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst,
+		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst, again: 1,
 			pulse: heartbeat.Monitor{Second: true}})
 	}
 	return s
@@ -88,8 +89,25 @@ func (s *Session) Tick() {
 			c.ready = c.peer.Ready()
 		}
 	}
+	s.tickRests()
 	s.core.Tick(s.peers)
 	s.wake()
+}
+
+// tickRests shortens the rests of controllers that serve the switch elsewhere.
+func (s *Session) tickRests() {
+	served := slices.ContainsFunc(s.controllers, (*Controller).Lasts)
+	for _, c := range s.controllers {
+		if served {
+			c.again = 1
+		}
+		if c.rest > 0 {
+			if !served {
+				c.rest = min(c.rest, c.again)
+			}
+			c.rest--
+		}
+	}
 }
 
 // Beat is to be called heartbeat.Ticks times in each interval of heartbeats. It sends heartbeats to the master, and
@@ -194,9 +212,11 @@ const (
 	BackoffFirst = 5 * time.Millisecond
 	BackoffMost  = 200 * time.Millisecond
 	RefusedPause = time.Second // after a REFUSE, whose cause lasts
-	// ElsewherePause is the pause after a REFUSE of a controller that has no replica of the switch's group. Switches
-	// seldom change their group.
-	ElsewherePause = 30 * time.Second
+	// ElsewhereRest is for how many ticks a controller is not asked again that has no replica of the switch's group,
+	// while another one serves the switch. Switches seldom change their group. But if no other does, the group of the
+	// switch has moved, and what a controller has said was about the former one, or came from a directory that was
+	// behind: then the rest is a tick or two at first, and doubles from one REFUSE to the next.
+	ElsewhereRest = 30
 )
 
 // Controller is the connection to one controller. It is made again whenever it has ended.
@@ -210,13 +230,16 @@ type Controller struct {
 	lasts bool          // it was ready at two ticks in a row
 	// elsewhere: it has no replica of the switch's group, as it said when it was last connected
 	elsewhere bool
+	rest      int // ticks until it is asked again, because of that
+	again     int // how many these are at most while no controller serves the switch
 	pulse     heartbeat.Monitor
 	// since the last Beat
 	wrote, heard bool
 }
 
-// Dial reports whether the controller is to be dialled: there is an epoch to attach with.
-func (c *Controller) Dial() bool { return c.s.core.Attachable() }
+// Dial reports whether the controller is to be dialled: there is an epoch to attach with, and it is not said to be
+// served elsewhere.
+func (c *Controller) Dial() bool { return c.rest == 0 && c.s.core.Attachable() }
 
 // Up says that the connection is made. An error ends it.
 func (c *Controller) Up(line Line) error {
@@ -277,6 +300,7 @@ func (c *Controller) Lasts() bool { return c.lasts }
 // is to be dialled again. If all epochs are over because err is a *Refused or ErrLostLog, the session closes all
 // connections; then over says why.
 func (c *Controller) End(err error) (pause time.Duration, over error) {
+	served := c.lasts
 	if c.peer != nil {
 		c.leave()
 	}
@@ -285,7 +309,13 @@ func (c *Controller) End(err error) (pause time.Duration, over error) {
 	c.elsewhere = refused && no.Reason == experimenter.ReasonElsewhere
 	switch {
 	case c.elsewhere:
-		return ElsewherePause, nil
+		if served { // so the group of the switch has moved
+			for _, other := range c.s.controllers {
+				other.rest = 0
+			}
+		}
+		c.rest, c.again = ElsewhereRest, min(2*c.again, ElsewhereRest)
+		return BackoffFirst, nil
 	case refused && no.Reason == experimenter.ReasonStaleEpoch:
 		if c.s.core.Stale(no.Epoch) {
 			over = errStale

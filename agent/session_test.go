@@ -76,18 +76,77 @@ func TestDialOnlyWithAnEpoch(t *testing.T) {
 	}
 }
 
-// A controller that has no replica of the switch's group is not asked again for some time.
+// A controller that has no replica of the switch's group is not asked again for some time while another one serves the
+// switch.
 func TestElsewhere(t *testing.T) {
 	s, _, _ := upSession(t, 4)
 	c, other := s.Controllers()[0], s.Controllers()[1]
+	connect(t, other)
+	s.Tick()
+	s.Tick()
 	connect(t, c)
-	if pause, over := c.End(refuse(experimenter.ReasonElsewhere, 0)); pause != ElsewherePause || over != nil ||
+	if pause, over := c.End(refuse(experimenter.ReasonElsewhere, 0)); pause != BackoffFirst || over != nil ||
 		!c.Elsewhere() || other.Elsewhere() {
 		t.Errorf("pause %v, %v", pause, over)
 	}
+	if n := ticksUntilDialled(s, c); n != ElsewhereRest {
+		t.Errorf("it is asked again after %d ticks", n)
+	}
 	connect(t, c)
-	if pause, _ := c.End(io.EOF); pause != BackoffFirst || c.Elsewhere() {
+	if pause, _ := c.End(io.EOF); pause != BackoffFirst || c.Elsewhere() || !c.Dial() {
 		t.Errorf("pause %v after it has served the switch", pause)
+	}
+	connect(t, c)
+	c.End(refuse(experimenter.ReasonElsewhere, 0))
+	other.End(refuse(experimenter.ReasonElsewhere, 0))
+	if !c.Dial() || other.Dial() {
+		t.Error("a controller that has served the switch has given it up, and the other is not asked")
+	}
+}
+
+func ticksUntilDialled(s *Session, c *Controller) (n int) {
+	for ; !c.Dial() && n < 1000; n++ {
+		s.Tick()
+	}
+	return n
+}
+
+// While no controller serves the switch, none is left alone for long: the group of the switch has moved, and the
+// directory of the controller that has it may have been behind when that one was asked.
+func TestElsewhereEverywhere(t *testing.T) {
+	s, _, _ := upSession(t, 4)
+	c, other := s.Controllers()[0], s.Controllers()[1]
+	refused := func(c *Controller) {
+		connect(t, c)
+		c.End(refuse(experimenter.ReasonElsewhere, 0))
+	}
+	connect(t, other)
+	s.Tick()
+	s.Tick()
+	refused(c)
+	s.Tick()
+	other.End(io.EOF) // a new connection, which has not lasted when it is refused
+	refused(other)
+	if c.Dial() {
+		t.Error("a controller is asked again at once")
+	}
+	if n := ticksUntilDialled(s, c); n != 1 {
+		t.Errorf("it is asked again after %d ticks", n)
+	}
+	for _, want := range []int{2, 4, 8, 16, ElsewhereRest, ElsewhereRest} {
+		refused(c)
+		if n := ticksUntilDialled(s, c); n != want {
+			t.Errorf("it is asked again after %d ticks, want %d", n, want)
+		}
+	}
+	connect(t, other)
+	s.Tick()
+	s.Tick()
+	refused(c)
+	s.Tick()
+	other.End(io.EOF)
+	if n := ticksUntilDialled(s, c); n != 1 {
+		t.Errorf("after a controller has served the switch, the other one is asked again after %d ticks", n)
 	}
 }
 

@@ -73,6 +73,7 @@ func (n *agentNode) tick() {
 				l.ended(errSilent)
 			}
 		}
+		d.look()
 	}
 }
 
