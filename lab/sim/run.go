@@ -72,6 +72,7 @@ func (s *simulation) settle() {
 	for _, c := range s.controllers {
 		late = max(late, c.p.late)
 	}
+	late += s.waiting()
 	limit := func() time.Duration { return settleTime + late + time.Duration(len(s.poisons))*poisonTime }
 	unsettled := "nothing"
 	for s.w.now < begin+limit() {
@@ -84,6 +85,20 @@ func (s *simulation) settle() {
 		}
 	}
 	s.w.fail("%v after the last fault, %s", limit(), unsettled)
+}
+
+// waiting is how long the actor that forwards at a switch may need until it has handled, at its rate, every frame that
+// hosts have sent: if the network floods, each comes to each switch once.
+func (s *simulation) waiting() time.Duration {
+	limit := time.Duration(s.scenario.RateLimit)
+	if limit == 0 {
+		return 0
+	}
+	sent := time.Duration(0)
+	for _, h := range s.hosts {
+		sent += time.Duration(h.sent)
+	}
+	return sent * time.Second / limit
 }
 
 // unsettled says what is still to be done; "" is nothing.
