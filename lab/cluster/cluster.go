@@ -43,6 +43,9 @@ type Config struct {
 	// Election is how long a leader may be silent; 0 is the cluster file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
 	Election time.Duration
+	// Patience is how long each wait and each command may take; 0: as long as its context. So a test need not know how
+	// long all of them take together.
+	Patience time.Duration
 	// Route says at which address process from finds process to, so that a relay can stand between
 	// them; nil: at the address itself. They are called c1, c2 and so on, and agent1.
 	Route func(from, to, address string) string
@@ -400,7 +403,8 @@ func (c *Cluster) Leaderships(ctx context.Context) (most, fewest int, err error)
 	return most, fewest, nil
 }
 
-// pause is what a wait that began then does before it looks again. It also notices a process that ended by itself.
+// pause is what a wait that began then does before it looks again. It also notices the end of
+// Config.Patience, and a process that ended by itself.
 func (c *Cluster) pause(ctx context.Context, began time.Time) error {
 	for _, n := range c.controllers {
 		if err := n.failed(); err != nil {
@@ -411,6 +415,9 @@ func (c *Cluster) pause(ctx context.Context, began time.Time) error {
 		if err := a.failed(); err != nil {
 			return err
 		}
+	}
+	if c.cfg.Patience > 0 && time.Since(began) >= c.cfg.Patience {
+		return fmt.Errorf("it does not happen within %v", c.cfg.Patience)
 	}
 	select {
 	case <-ctx.Done():

@@ -41,6 +41,11 @@ func (c *Cluster) Command(ctx context.Context, args ...string) (string, error) {
 }
 
 func (c *Cluster) command(ctx context.Context, args ...string) (string, error) {
+	if c.cfg.Patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Patience)
+		defer cancel()
+	}
 	var errs bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.cfg.Binary, args...)
 	cmd.Stderr = &errs

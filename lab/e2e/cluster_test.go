@@ -27,7 +27,7 @@ import (
 type testCluster struct {
 	*cluster.Cluster
 	t        *testing.T
-	ctx      context.Context
+	ctx      context.Context // lives as long as the test: see startCluster
 	dir      string
 	tally    *oracle.Tally
 	stock    *stockPeers       // nil: the switches have agents
@@ -40,7 +40,8 @@ type testCluster struct {
 const election = 500 * time.Millisecond
 
 // startCluster runs a cluster until the end of the test. Empty fields of cfg default to the armed binary, three
-// controllers that audit, and the application counter.
+// controllers that audit, and the application counter. Each wait has a bound of its own, and all together have none:
+// how long a test takes depends on what else the machine does.
 func startCluster(t *testing.T, cfg cluster.Config) *testCluster {
 	t.Helper()
 	if cfg.Binary == "" {
@@ -55,8 +56,11 @@ func startCluster(t *testing.T, cfg cluster.Config) *testCluster {
 	if cfg.Election == 0 {
 		cfg.Election = election
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 2 * patience
+	}
 	cfg.Dir, cfg.Audit = t.TempDir(), true
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	c, err := cluster.Start(ctx, cfg)
 	if err != nil {

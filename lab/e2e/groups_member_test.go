@@ -15,20 +15,24 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
 )
 
-// exchanges sends packets between all hosts until stop is called; after that all have arrived.
+// exchanges sends packets between all hosts until stop is called; after that all have arrived. It
+// waits for them now and then: on a slow machine ever more would be on their way.
 func (s *streamCluster) exchanges() (stop func()) {
 	s.t.Helper()
+	const most = 50 // to a host, between two waits
 	end := make(chan struct{})
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for n := 0; ; n++ {
+		for n := 1; ; n++ {
 			for from := range s.switches {
 				s.packet(from, (from+1)%len(s.switches), fmt.Sprintf("packet %d", n))
 			}
-			select {
-			case <-end:
-				return
-			case <-time.After(2 * time.Millisecond):
+			for sent := false; !sent; sent = n%most != 0 || s.haveAll() {
+				select {
+				case <-end:
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
 			}
 		}
 	})

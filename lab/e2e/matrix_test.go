@@ -102,7 +102,7 @@ func (s *testCluster) get(c *cluster.Controller, path string, to any) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+c.API+path, nil)
 	s.check(err)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	s.check(err)
 	defer resp.Body.Close()
 	s.check(json.NewDecoder(resp.Body).Decode(to))

@@ -131,11 +131,7 @@ func (s *streamCluster) round(text string, otherwise func() bool) {
 		s.packet(i, (i+1)%len(s.switches), text)
 	}
 	await.Until(s.t, "the packets", func() bool {
-		all := true
-		for i := range s.switches {
-			all = all && s.has(i)
-		}
-		return all || otherwise != nil && otherwise()
+		return s.haveAll() || otherwise != nil && otherwise()
 	})
 }
 
@@ -154,17 +150,16 @@ func (s *streamCluster) ledBy(controller int) uint64 {
 // move moves an actor to a group, and asks again if the controller that was asked dies.
 func (s *testCluster) move(ctx context.Context, what []string, group uint64) {
 	args := append(append([]string{"move"}, what...), strconv.FormatUint(group, 10))
-	for {
+	for began := time.Now(); ; {
 		_, err := s.Command(ctx, args...)
 		if err == nil {
 			return
 		}
-		select {
-		case <-ctx.Done():
-			s.t.Errorf("%v\n%v", err, ctx.Err())
+		if ctx.Err() != nil || time.Since(began) > 2*patience {
+			s.t.Errorf("no move for %v: %v\n%v", time.Since(began), err, ctx.Err())
 			return
-		case <-time.After(100 * time.Millisecond):
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

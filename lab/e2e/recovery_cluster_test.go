@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -44,14 +43,11 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	cfg.Apps, cfg.Binary = []string{"recovery"}, plain
+	cfg.Apps, cfg.Binary, cfg.Patience = []string{"recovery"}, plain, 4*patience
 	// otherwise the log does not contain what edge sent
 	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
 	cfg.Sections += fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
 	r := &recoveryCluster{testCluster: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
-	t.Cleanup(cancel)
-	r.ctx = ctx
 	lab := r.lab()
 	for i := range switches {
 		sw, err := lab.AddSwitch(fmt.Sprintf("s%d", i+1), uint64(i+1))

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,7 +26,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// ryuPatience is how long a test of replayed applications may take: some have timers of half a minute.
+// ryuPatience is how long a wait for replayed applications may take: some have timers of half a minute.
 const ryuPatience = 4 * time.Minute
 
 // findRyu finds a Python with os-ken, and the folder of Ryu's own applications, which the tests of python/
@@ -91,12 +90,10 @@ func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options .
 	ryu := needRyu(t)
 	ryu.Options = options
 	cfg.Ryu, cfg.Binary, cfg.Election, cfg.LogLevel = &ryu, plain, 4*election, "debug"
+	cfg.Patience = ryuPatience
 	starting <- struct{}{}
 	defer func() { <-starting }()
 	r := &ryuCluster{testCluster: m.start(t, switches, cfg)}
-	ctx, cancel := context.WithTimeout(context.Background(), ryuPatience)
-	t.Cleanup(cancel)
-	r.ctx = ctx
 	r.running()
 	return r
 }

@@ -91,6 +91,15 @@ func (s *streamCluster) arrive(i int) {
 // has reports whether a host has all packets.
 func (s *streamCluster) has(i int) bool { return len(s.switches[i].executed()) >= 1+s.sent[i] }
 
+// haveAll reports whether all hosts have all packets.
+func (s *streamCluster) haveAll() bool {
+	all := true
+	for i := range s.switches {
+		all = all && s.has(i)
+	}
+	return all
+}
+
 // exactStreams is exact, also for what groups sent to each other.
 func (s *streamCluster) exactStreams() oracle.Streams {
 	s.t.Helper()
