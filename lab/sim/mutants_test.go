@@ -108,6 +108,7 @@ var begins = map[string]uint64{
 	"number an event as the one before it":                   7,
 	"forget what is not complete at failover":                6,
 
+	"lose the timers at failover":            39,
 	"acknowledge in a minority":              14,
 	"keep what handlers write in a minority": 14,
 

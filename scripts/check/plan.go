@@ -44,7 +44,7 @@ var parts = []part{
 	{"lint", "format, go vet and staticcheck", lint, lint},
 	{"packages", "most packages, side by side", untimed, untimedTwice},
 	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
-	{"mutants", "tests find each seeded bug", mutants, mutants},
+	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
@@ -243,8 +243,13 @@ func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
 const matrixAll = "HOLDFAST_MATRIX=all"
 
-func mutants(t *tree) []step {
-	steps := t.run("seeded bugs", t.mutated, "-tags=mutants", "-run=^TestMutants")
+func mutants(t *tree) []step { return t.seeded() }
+
+// mutantsAll gives them longer: in test-all they run beside an hour of other steps, and some of these leave nothing.
+func mutantsAll(t *tree) []step { return t.seeded("-timeout=120m") }
+
+func (t *tree) seeded(flags ...string) []step {
+	steps := t.run("seeded bugs", t.mutated, append(flags, "-tags=mutants", "-run=^TestMutants")...)
 	for i := range steps {
 		steps[i].fills = true
 	}
