@@ -103,10 +103,9 @@ func (c *Controller) answerCalls(controller uint64, answers []byte) {
 
 // Errors of call.
 var (
-	errCallLost = errors.New("the leader has changed, and the request may have been executed: ask again if it may be " +
-		"executed twice")
-	errCallLate = errors.New("no answer in time, and the request may have been executed: ask again if it may be " +
-		"executed twice")
+	errCallLost = fmt.Errorf("the leader has changed, and %w: ask again if it may be executed twice",
+		ledger.ErrUnanswered)
+	errCallLate = fmt.Errorf("no answer in time, and %w: ask again if it may be executed twice", ledger.ErrUnanswered)
 	errCallBusy = errors.New("too many requests wait; this one was not executed: ask again later")
 	errCallIdle = errors.New(
 		"the request was not executed, because nobody leads the group of the cells that it needs: " +
@@ -119,6 +118,8 @@ var (
 type failedCall string
 
 func (e failedCall) Error() string { return string(e) }
+
+func (e failedCall) Is(target error) bool { return target == ledger.ErrCallFailed }
 
 // callPause is how long a call that was not executed waits before it is sent again.
 const callPause = 5 * time.Millisecond

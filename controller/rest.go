@@ -25,6 +25,7 @@ const (
 	bodyTimeout    = 30 * time.Second       // to read a request
 	requestTimeout = 60 * time.Second       // until the application answers
 	leaderCheck    = 100 * time.Millisecond // how often the leader is checked while a forwarded request waits
+	pingAfter      = 15 * time.Second       // when a connection of HTTP/2 without traffic is checked
 	// to write an answer, or to connect to the leader
 	answerTimeout = 10 * time.Second
 )
@@ -32,7 +33,8 @@ const (
 // forwarded is the header of a request that another controller has forwarded. It prevents loops.
 const forwarded = "Holdfast-Forwarded"
 
-// rest serves the handlers over HTTP of applications, below appsPath, and the REST interface of replayed applications.
+// rest serves the handlers over HTTP of applications, below appsPath and at paths of their own, and the REST interface
+// of replayed applications.
 // A request to these is an input: it is logged, executed on every controller, and answered once, by the leader. The
 // other controllers forward it to the leader.
 type rest struct {
@@ -61,8 +63,17 @@ func newREST(c *Controller) *rest {
 	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:  bodyTimeout,
 		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second,
-		MaxHeaderBytes: 64 << 10})
+		MaxHeaderBytes: 64 << 10, Protocols: protocols(),
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	return r
+}
+
+// protocols are HTTP/1.1, and HTTP/2 for clients that begin with it.
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
 }
 
 func (r *rest) close() error {
@@ -78,9 +89,11 @@ func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	if r.apps != nil && strings.HasPrefix(in.URL.Path, appsPath) {
-		r.apps.ServeHTTP(w, in)
-		return
+	if r.apps != nil {
+		if _, pattern := r.apps.Handler(in); pattern != "" || strings.HasPrefix(in.URL.Path, appsPath) {
+			r.apps.ServeHTTP(w, in)
+			return
+		}
 	}
 	r.replayed(w, in)
 }

@@ -24,9 +24,22 @@ const (
 // appsPath is where the handlers of applications are served.
 const appsPath = "/apps/"
 
-// serveApplications adds the handlers over HTTP of all applications to mux, and reports whether there are any.
+// Frontend is an application that serves a path itself.
+type Frontend interface {
+	ledger.Application
+	// Serve returns a handler for what is below a path, which begins and ends with "/". It may call actors, as the
+	// handlers below appsPath do.
+	Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler)
+}
+
+// serveApplications adds what applications serve over HTTP to mux, and reports whether there is anything.
 func (c *Controller) serveApplications(mux *http.ServeMux) (some bool) {
 	for _, a := range c.cfg.Served {
+		if f, is := a.(Frontend); is {
+			path, h := f.Serve(c.call)
+			mux.Handle(path, h)
+			some = true
+		}
 		s, is := a.(ledger.Server)
 		if !is {
 			continue
@@ -79,7 +92,7 @@ func (c *Controller) serveCall(w http.ResponseWriter, r *http.Request, s ledger.
 
 // callStatus returns the status that says why a call was not answered.
 func callStatus(err error) int {
-	if _, is := errors.AsType[failedCall](err); is {
+	if errors.Is(err, ledger.ErrCallFailed) {
 		return http.StatusInternalServerError
 	}
 	if errors.Is(err, errCallLate) {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 )
 
@@ -23,6 +24,14 @@ type Answer struct {
 	Failed     bool   // the application has failed, and what it did is undone
 	Message    []byte // what it gave to Tx.Reply; if it has failed, why
 }
+
+// Errors of who makes a Call. Another error means that it was not executed.
+var (
+	// ErrUnanswered means that the call may have been executed, or may still be.
+	ErrUnanswered = errors.New("the request may have been executed")
+	// ErrCallFailed means that the application has failed, and what it did is undone.
+	ErrCallFailed = errors.New("the application has failed")
+)
 
 // maxReply bounds an answer, in bytes.
 const maxReply = 1 << 20

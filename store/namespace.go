@@ -22,7 +22,7 @@ type namespace struct {
 	meta    meta
 	changed bool
 	closes  bool // the session of the request
-	read    int  // bytes, of JSON
+	read    int  // bytes
 	written int  // bytes, of rows
 }
 
@@ -80,7 +80,7 @@ type table struct {
 func (n *namespace) table(name string) (*table, error) {
 	b, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: name})
 	if !there {
-		return nil, fail(NoTable, "there is no table %q in namespace %s", name, n.name)
+		return nil, Fail(NoTable, "there is no table %q in namespace %s", name, n.name)
 	}
 	return n.decoded(name, b)
 }
@@ -124,7 +124,7 @@ func (n *namespace) find(t *table, key string) (r stored, there bool, err error)
 func (n *namespace) existing(t *table, key string) (stored, error) {
 	r, there, err := n.find(t, key)
 	if err == nil && !there {
-		err = fail(NotFound, "there is no row %q", key)
+		err = Fail(NotFound, "there is no row %q", key)
 	}
 	return r, err
 }
@@ -132,17 +132,17 @@ func (n *namespace) existing(t *table, key string) (stored, error) {
 // put stores a row, with the next version.
 func (n *namespace) put(t *table, key string, r *stored, there bool) (version uint64, err error) {
 	if size := r.size(); size > MaxRow {
-		return 0, fail(TooLarge, "the row would have %d bytes, %d are possible", size, MaxRow)
+		return 0, Fail(TooLarge, "the row would have %d bytes, %d are possible", size, MaxRow)
 	}
 	if !there {
 		if n.meta.rows++; n.meta.rows > MaxRows {
-			return 0, fail(TooLarge, "namespace %s has %d rows, no more are possible", n.name, MaxRows)
+			return 0, Fail(TooLarge, "namespace %s has %d rows, no more are possible", n.name, MaxRows)
 		}
 	}
 	r.version = n.next()
 	b := r.append(nil)
 	if n.written += len(b); n.written > MaxWritten {
-		return 0, fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+		return 0, Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
 	}
 	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, b)
 	return r.version, nil
@@ -192,7 +192,7 @@ func (n *namespace) get(t *table, key string, only []string, out *Result) error 
 		return failed
 	}
 	row := t.row(key, &r, selected)
-	if !n.fits(row.encodedSize()) {
+	if !n.fits(row.size()) {
 		return errReply()
 	}
 	out.Row, out.Version = &row, row.Version
@@ -206,20 +206,20 @@ func (n *namespace) fits(size int) bool {
 }
 
 func errReply() error {
-	return fail(TooLarge, "the request reads more than %d bytes of JSON: ask for less at a time", MaxReply)
+	return Fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
 }
 
 // resolve reads the row of another table to which a row refers (section IV-A).
 func (n *namespace) resolve(t *table, o *Op, out *Result) error {
 	if t.RefersTo == "" {
-		return fail(Invalid, "table %q refers to no other table", o.Table)
+		return Fail(Invalid, "table %q refers to no other table", o.Table)
 	}
 	r, there, err := n.find(t, o.Key)
 	switch {
 	case err != nil:
 		return err
 	case !there:
-		return fail(NotFound, "there is no row %q in table %q", o.Key, o.Table)
+		return Fail(NotFound, "there is no row %q in table %q", o.Key, o.Table)
 	}
 	through := 0
 	if t.Through != "" {
@@ -230,7 +230,7 @@ func (n *namespace) resolve(t *table, o *Op, out *Result) error {
 	case err != nil:
 		return err
 	case r.columns[through] == nil:
-		return fail(NotFound, "row %q of table %q has no column %q", o.Key, o.Table, t.Columns[through])
+		return Fail(NotFound, "row %q of table %q has no column %q", o.Key, o.Table, t.Columns[through])
 	}
 	return n.get(to, string(r.columns[through]), o.Only, out)
 }
@@ -245,13 +245,13 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 	if failed != nil {
 		return failed
 	}
-	from := max(o.From, o.Prefix)
+	from := max(o.Start, o.Prefix)
 	out.Rows = []Row{}
 	for field, b := range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
 		switch key := field.S; {
 		case key < from:
 			continue
-		case o.To != "" && key >= o.To || !strings.HasPrefix(key, o.Prefix):
+		case o.End != "" && key >= o.End || !strings.HasPrefix(key, o.Prefix):
 			return nil
 		case len(out.Rows) == limit:
 			out.Next = key
@@ -262,7 +262,7 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 			return damaged("row "+strconv.Quote(field.S), n.name, err)
 		}
 		row := t.row(field.S, &r, selected)
-		if !n.fits(row.encodedSize()) {
+		if !n.fits(row.size()) {
 			if len(out.Rows) == 0 {
 				return errReply()
 			}
@@ -280,7 +280,7 @@ func (c *Condition) holds(t *table, r *stored, there bool) error {
 		return nil
 	}
 	if c.Version != nil && *c.Version != r.version {
-		return fail(Conflict, "the row has version %d, not %d", r.version, *c.Version)
+		return Fail(Conflict, "the row has version %d, not %d", r.version, *c.Version)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
 		i, err := t.index(name)
@@ -288,9 +288,9 @@ func (c *Condition) holds(t *table, r *stored, there bool) error {
 		case err != nil:
 			return err
 		case !there || r.columns[i] == nil:
-			return fail(Conflict, "the row has no column %q", name)
+			return Fail(Conflict, "the row has no column %q", name)
 		case !bytes.Equal(r.columns[i], c.Columns[name]):
-			return fail(Conflict, "column %q has another value", name)
+			return Fail(Conflict, "column %q has another value", name)
 		}
 	}
 	return nil
@@ -303,11 +303,11 @@ func (n *namespace) write(t *table, o *Op, out *Result) error {
 	case err != nil:
 		return err
 	case o.Kind == Create && there:
-		return fail(Exists, "there is a row %q already, with version %d", o.Key, r.version)
+		return Fail(Exists, "there is a row %q already, with version %d", o.Key, r.version)
 	case o.Kind == Update && !there:
-		return fail(NotFound, "there is no row %q", o.Key)
+		return Fail(NotFound, "there is no row %q", o.Key)
 	}
-	if err := o.If.holds(t, &r, there); err != nil {
+	if err := o.Condition.holds(t, &r, there); err != nil {
 		return err
 	}
 	if o.Kind != Update {
@@ -331,7 +331,7 @@ func (n *namespace) delete(t *table, o *Op, out *Result) error {
 	if err != nil {
 		return err
 	}
-	if err := o.If.holds(t, &r, true); err != nil {
+	if err := o.Condition.holds(t, &r, true); err != nil {
 		return err
 	}
 	n.meta.rows--
@@ -354,7 +354,7 @@ func (n *namespace) add(t *table, o *Op, out *Result) error {
 	if err != nil {
 		return err
 	}
-	if err := o.If.holds(t, &r, there); err != nil {
+	if err := o.Condition.holds(t, &r, there); err != nil {
 		return err
 	}
 	v := int64(0)
@@ -363,9 +363,9 @@ func (n *namespace) add(t *table, o *Op, out *Result) error {
 	}
 	switch {
 	case err != nil:
-		return fail(WrongType, "column %q is not a decimal number of 64 bits", name)
+		return Fail(WrongType, "column %q is not a decimal number of 64 bits", name)
 	case o.Delta > 0 && v > math.MaxInt64-o.Delta || o.Delta < 0 && v < math.MinInt64-o.Delta:
-		return fail(WrongType, "%d and %d is more than 64 bits hold", v, o.Delta)
+		return Fail(WrongType, "%d and %d is more than 64 bits hold", v, o.Delta)
 	}
 	out.Value = v + o.Delta
 	r.columns[i] = strconv.AppendInt(nil, out.Value, 10)
@@ -375,10 +375,10 @@ func (n *namespace) add(t *table, o *Op, out *Result) error {
 
 func (n *namespace) createTable(o *Op, out *Result) error {
 	if _, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table}); there {
-		return fail(Exists, "there is a table %q already", o.Table)
+		return Fail(Exists, "there is a table %q already", o.Table)
 	}
 	if n.meta.tables++; n.meta.tables > MaxTables {
-		return fail(TooLarge, "namespace %s has %d tables, no more are possible", n.name, MaxTables)
+		return Fail(TooLarge, "namespace %s has %d tables, no more are possible", n.name, MaxTables)
 	}
 	d := Definition{Columns: []string{DefaultColumn}}
 	if o.Definition != nil {
@@ -399,7 +399,7 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 		return err
 	}
 	for range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
-		return fail(Conflict, "table %q has rows: delete them first", o.Table)
+		return Fail(Conflict, "table %q has rows: delete them first", o.Table)
 	}
 	n.meta.tables--
 	out.Version = n.next()
@@ -411,21 +411,22 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 func (n *namespace) listTables(o *Op, out *Result) error {
 	out.Tables = map[string]Table{}
 	for field, b := range n.tx.Fields(n.tx.Table(tableTable), n.cell) {
-		if field.S < o.From {
+		if field.S < o.Start {
 			continue
 		}
-		if !n.fits(len(field.S) + len(b) + 64) {
+		t, err := n.decoded(field.S, b)
+		if err != nil {
+			return err
+		}
+		listed := Table{t.ID, t.Definition}
+		if !n.fits(listed.size(field.S)) {
 			if len(out.Tables) == 0 {
 				return errReply()
 			}
 			out.Next = field.S
 			return nil
 		}
-		t, err := n.decoded(field.S, b)
-		if err != nil {
-			return err
-		}
-		out.Tables[field.S] = Table{t.ID, t.Definition}
+		out.Tables[field.S] = listed
 	}
 	return nil
 }

@@ -1,14 +1,12 @@
 package store
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -76,53 +74,59 @@ func (r *replicas) pass(d time.Duration) {
 	r.commit()
 }
 
-// send executes a request, and commits nothing.
-func (r *replicas) send(ns string, body []byte) {
+// send executes an encoded request, and commits nothing.
+func (r *replicas) send(request []byte) {
 	r.t.Helper()
-	q := httpcall.Encode(httpcall.Request{Method: "POST", Values: map[string]string{"namespace": ns}, Body: body})
-	at, err := New().Callee(route, q)
+	q, err := CallOf(request)
 	r.check(err)
 	r.calls++
-	r.check(r.leader.Call(ledger.Call{Actor: ledger.Actor{App: Name, Shard: at}, Name: route, Message: q, Caller: 1,
-		ID: r.calls}))
+	q.Caller, q.ID = 1, r.calls
+	r.check(r.leader.Call(q))
 }
 
-// call executes a request, and returns the answer.
-func (r *replicas) call(ns string, body []byte) (int, []byte) {
+// call executes an encoded request.
+func (r *replicas) call(request []byte) (out Response) {
 	r.t.Helper()
-	r.send(ns, body)
+	r.send(request)
 	r.commit()
 	answers := r.leader.Answers()
 	last := answers[len(answers)-1]
 	if last.Failed {
-		r.t.Fatalf("%s: %s", body, last.Message)
+		r.t.Fatalf("%q: %s", request, last.Message)
 	}
-	a, err := httpcall.Decode[httpcall.Response](last.Message)
-	r.check(err)
-	return a.Status, a.Body
+	r.check(out.Decode(last.Message))
+	return out
 }
 
-// do is call for a Request.
-func (r *replicas) do(ns string, q Request) (Response, *Error) {
+// asked is a request with one transaction.
+type asked struct {
+	Session, Seq, Acked uint64
+	Ops                 []Op
+}
+
+func (q asked) of(ns string) []byte {
+	return (&Request{7, ns, q.Session, q.Seq, q.Acked, [][]Op{q.Ops}}).Append(nil)
+}
+
+// do executes a request.
+func (r *replicas) do(ns string, q asked) (Outcome, *Error) {
 	r.t.Helper()
-	body, err := json.Marshal(q)
-	r.check(err)
-	status, answer := r.call(ns, body)
-	var out struct {
-		Response
-		Error *Error `json:"error"`
+	out := r.call(q.of(ns))
+	switch {
+	case out.ID != 7:
+		r.t.Errorf("the response has id %d", out.ID)
+	case out.Error != nil:
+		return Outcome{}, out.Error
+	case len(out.Outcomes) != 1:
+		r.t.Fatalf("%+v: %d outcomes", q, len(out.Outcomes))
 	}
-	r.check(json.Unmarshal(answer, &out))
-	if (status != 0) != (out.Error != nil) {
-		r.t.Errorf("status %d with %s", status, answer)
-	}
-	return out.Response, out.Error
+	return out.Outcomes[0], out.Outcomes[0].Error
 }
 
 // must is do for ops that take effect, without a session.
 func (r *replicas) must(ns string, ops ...Op) []Result {
 	r.t.Helper()
-	out, err := r.do(ns, Request{Ops: ops})
+	out, err := r.do(ns, asked{Ops: ops})
 	if err != nil {
 		r.t.Fatalf("%+v: %v", ops, err)
 	}

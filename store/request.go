@@ -1,19 +1,14 @@
 package store
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"regexp"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Bounds of a request. What exceeds them fails with TooLarge or Invalid, and changes nothing.
 const (
-	MaxOps     = 128       // of a request
+	MaxRequest = 512 << 10 // in bytes
+	MaxOps     = 512       // of a request, in all its transactions
 	MaxKey     = 512       // of a row, in bytes
 	MaxColumns = 64        // of a table
 	MaxValue   = 64 << 10  // of a column, in bytes
@@ -22,72 +17,83 @@ const (
 	MaxTables  = 1024      // of a namespace
 	MaxRows    = 100_000   // of a namespace
 	MaxWritten = 1 << 20   // of all rows that one request writes, in bytes
-	// MaxReply bounds what one request reads, in bytes of JSON. A list ends there, and says where to go on.
+	// MaxReply bounds what one request reads, in bytes. A list ends there, and says where to go on.
 	MaxReply = 768 << 10
 )
 
 // Kind is what an Op does.
-type Kind string
+type Kind uint8
 
 // The kinds. Those that create, put, update, delete and add change one row, which gets a new version. A request has at
 // most one of list, list_tables and drop_table, which look at many rows or tables.
 const (
-	Get     Kind = "get"     // reads a row, or some of its columns
-	List    Kind = "list"    // reads the rows of a range, in order
-	Resolve Kind = "resolve" // reads the row of another table to which a row refers
-	Create  Kind = "create"  // makes a row that is not there
-	Put     Kind = "put"     // makes a row, or replaces all of its columns
-	Update  Kind = "update"  // writes some columns of a row that is there
-	Delete  Kind = "delete"  // removes a row that is there
-	Add     Kind = "add"     // adds to a column, which is a counter; a row that is not there begins with 0
+	Get     Kind = iota + 1 // reads a row, or some of its columns
+	List                    // reads the rows of a range, in order
+	Resolve                 // reads the row of another table to which a row refers
+	Create                  // makes a row that is not there
+	Put                     // makes a row, or replaces all of its columns
+	Update                  // writes some columns of a row that is there
+	Delete                  // removes a row that is there
+	Add                     // adds to a column, which is a counter; a row that is not there begins with 0
 
-	CreateTable Kind = "create_table"
-	DropTable   Kind = "drop_table"  // removes a table without rows
-	ListTables  Kind = "list_tables" // reads the definitions of tables, in order
+	CreateTable
+	DropTable  // removes a table without rows
+	ListTables // reads the definitions of tables, in order
 
-	OpenSession  Kind = "open_session"
-	CloseSession Kind = "close_session" // ends the session of the request, after it
+	OpenSession
+	CloseSession // ends the session of the request, after it
 )
 
-// Request is what a client asks of a namespace. Its ops are executed in order, as one transaction: if one fails, none
-// takes effect. An op sees what those before it have written.
+var kindNames = [...]string{"unspecified", "get", "list", "resolve", "create", "put", "update", "delete", "add",
+	"create_table", "drop_table", "list_tables", "open_session", "close_session"}
+
+func (k Kind) String() string { return nameOf(kindNames[:], int(k)) }
+
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return fmt.Sprint(i)
+}
+
+// Request is what a client asks of a namespace. Its transactions are executed in order. One that is refused changes
+// nothing, and does not hold up the next.
 type Request struct {
+	ID        uint64 // chosen by the client, and returned with the Response
+	Namespace string
 	// Session, which OpenSession returned, makes a request that writes safe to repeat: the second time it is answered
 	// as the first time. Seq numbers the requests of a session from 1. Acked says that the client has the answers to
 	// all up to that one; at most Window may be without one.
-	Session uint64 `json:"session,omitzero"`
-	Seq     uint64 `json:"seq,omitzero"`
-	Acked   uint64 `json:"acked,omitzero"`
-	Ops     []Op   `json:"ops"`
+	Session, Seq, Acked uint64
+	// Transactions are lists of ops, which are executed in order. If one fails, none of its transaction takes effect.
+	// An op sees what those before it have written.
+	Transactions [][]Op
 }
 
 // Op is one operation. Which fields it has depends on its kind.
 type Op struct {
-	Kind  Kind   `json:"op"`
-	Table string `json:"table,omitzero"`
-	Key   string `json:"key,omitzero"` // of the row: UTF-8
+	Kind       Kind
+	Table, Key string // the key of the row: UTF-8
 
-	Columns map[string][]byte `json:"columns,omitzero"` // Create, Put, Update: what is written
-	Only    []string          `json:"only,omitzero"`    // Get, List, Resolve: which columns are read; none: all
-	If      *Condition        `json:"if,omitzero"`      // Put, Update, Delete, Add: what must hold before
+	Columns   map[string][]byte // Create, Put, Update: what is written
+	Only      []string          // Get, List, Resolve: which columns are read; none: all
+	Condition *Condition        // Put, Update, Delete, Add: what must hold before
 
-	Column string `json:"column,omitzero"` // Add: which one; "" is DefaultColumn
-	Delta  int64  `json:"delta,omitzero"`  // Add
+	Column string // Add: which one; "" is DefaultColumn
+	Delta  int64  // Add
 
-	// List: the rows with From <= key < To that begin with Prefix, at most Limit; "" and 0 are no bound. ListTables has
-	// From.
-	From   string `json:"from,omitzero"`
-	To     string `json:"to,omitzero"`
-	Prefix string `json:"prefix,omitzero"`
-	Limit  int    `json:"limit,omitzero"`
+	// List: the rows with Start <= key < End that begin with Prefix, at most Limit; "" and 0 are no bound. ListTables
+	// has Start.
+	Start, End, Prefix string
+	Limit              int
 
-	Definition *Definition `json:"definition,omitzero"` // CreateTable; none: one column, DefaultColumn
+	Definition *Definition // CreateTable; none: one column, DefaultColumn
 }
 
 // Condition must hold for the row before an op changes it, or the op fails with Conflict.
 type Condition struct {
-	Version *uint64           `json:"version,omitzero"` // of the row; 0: it is not there
-	Columns map[string][]byte `json:"columns,omitzero"` // the row has these, with these values
+	Version *uint64           // of the row; 0: it is not there
+	Columns map[string][]byte // the row has these, with these values
 }
 
 // DefaultColumn is the column of a table that is created without columns.
@@ -102,12 +108,20 @@ type Definition struct {
 	Through  string `json:"through,omitzero"`
 }
 
-// Response is the answer to a Request that took effect: a Result for each op.
+// Response is the answer to a Request: an Outcome for each transaction.
 type Response struct {
+	ID       uint64
+	Outcomes []Outcome
+	Error    *Error // why nothing was executed; if its code is Unknown, it may have been
+}
+
+// Outcome is the end of a transaction: a Result for each op, or an error.
+type Outcome struct {
 	// Revision is that of the namespace: it grows by 1 with each row or table that changes, and is the version of what
 	// has changed.
-	Revision uint64   `json:"revision"`
-	Results  []Result `json:"results"`
+	Revision uint64
+	Results  []Result
+	Error    *Error
 }
 
 // Result is what an op has read, or the version of what it has written.
@@ -135,28 +149,35 @@ type Table struct {
 }
 
 // Code says what kind of error a request has.
-type Code string
+type Code uint8
 
 // The codes.
 const (
-	Invalid   Code = "invalid"    // the request is not what it should be
-	NotFound  Code = "not_found"  // there is no such row
-	Exists    Code = "exists"     // there is such a row, or table, already
-	Conflict  Code = "conflict"   // a Condition does not hold, or a table to drop has rows
-	NoTable   Code = "no_table"   // there is no such table
-	NoColumn  Code = "no_column"  // the table has no such column
-	WrongType Code = "wrong_type" // a counter is no number, or would need more than 64 bits
-	TooLarge  Code = "too_large"  // a bound is exceeded
-	Expired   Code = "expired"    // there is no such session any more
-	Outdated  Code = "outdated"   // the client had acknowledged the answer to this request
-	Failed    Code = "failed"     // package client: a controller does not execute it; see the message
+	Invalid     Code = iota + 1 // the request is not what it should be
+	NotFound                    // there is no such row
+	Exists                      // there is such a row, or table, already
+	Conflict                    // a Condition does not hold, or a table to drop has rows
+	NoTable                     // there is no such table
+	NoColumn                    // the table has no such column
+	WrongType                   // a counter is no number, or would need more than 64 bits
+	TooLarge                    // a bound is exceeded
+	Expired                     // there is no such session any more
+	Outdated                    // the client had acknowledged the answer to this request
+	Failed                      // a controller cannot execute the request; the same one fails again
+	Unavailable                 // nothing was executed, because nobody leads or too many wait: repeat it
+	Unknown                     // it may have been executed: with a session, repeat it
 )
 
-// Error is why a request changed nothing.
+var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
+	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown"}
+
+func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
+
+// Error is why a request or a transaction changed nothing.
 type Error struct {
-	Code    Code   `json:"code"`
-	Message string `json:"message"`
-	Op      int    `json:"index"` // of the op that failed; -1: none of them
+	Code    Code
+	Message string
+	Op      int // index of the op that failed; -1: none of them
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -164,20 +185,34 @@ func (e *Error) Error() string { return e.Message }
 // maxMessage bounds the message of an Error, in bytes.
 const maxMessage = 512
 
-func fail(code Code, format string, args ...any) *Error {
+// Fail returns an Error of no op.
+func Fail(code Code, format string, args ...any) *Error {
 	text := fmt.Sprintf(format, args...)
 	return &Error{code, strings.ToValidUTF8(text[:min(len(text), maxMessage)], ""), -1}
 }
 
-// names are what namespaces, tables and columns may be called.
-var names = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}$`)
+// isName reports whether a namespace, a table or a column may be called that.
+func isName(name string) bool {
+	if len(name) == 0 || len(name) > 128 {
+		return false
+	}
+	for i, c := range []byte(name) {
+		switch {
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_':
+		case i > 0 && (c == '.' || c == ':' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
 
 const nameRule = "use 1 to 128 of the characters A-Z a-z 0-9 _ . : - and begin with one of the first"
 
 // CheckNamespace returns an error for a name that no namespace can have.
 func CheckNamespace(name string) error {
-	if !names.MatchString(name) {
-		return fail(Invalid, "%q is not the name of a namespace: %s", name, nameRule)
+	if !isName(name) {
+		return Fail(Invalid, "%q is not the name of a namespace: %s", name, nameRule)
 	}
 	return nil
 }
@@ -191,46 +226,36 @@ func (k Kind) Writes() bool {
 	return true
 }
 
-// looksAtMany reports whether an op takes time that grows with the table, or the namespace.
-func (k Kind) looksAtMany() bool { return k == List || k == ListTables || k == DropTable }
+// LooksAtMany reports whether an op takes time that grows with the table, or the namespace.
+func (k Kind) LooksAtMany() bool { return k == List || k == ListTables || k == DropTable }
 
-// parse decodes a request. The error is an *Error.
-func parse(body []byte) (r Request, err error) {
-	if !utf8.Valid(body) { // else different keys could become one
-		return r, fail(Invalid, "the request is not UTF-8")
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		return r, fail(Invalid, "the request cannot be decoded: %v", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return r, fail(Invalid, "something follows the JSON of the request")
-	}
-	switch {
-	case len(r.Ops) == 0 || len(r.Ops) > MaxOps:
-		return r, fail(Invalid, "a request has 1 to %d ops, this one has %d", MaxOps, len(r.Ops))
-	case r.Session == 0 && slices.ContainsFunc(r.Ops, func(o Op) bool { return o.Kind == CloseSession }):
-		return r, fail(Invalid, "%s is for the session of the request, which has none", CloseSession)
-	case (r.Session == 0) != (r.Seq == 0):
-		return r, fail(Invalid, "session and seq belong together: give both or none")
-	case r.Acked >= r.Seq && r.Acked > 0:
-		return r, fail(Invalid, "acked %d is not below seq %d", r.Acked, r.Seq)
-	}
-	many := 0
-	for i := range r.Ops {
-		err := r.Ops[i].check()
-		if r.Ops[i].Kind.looksAtMany() {
-			if many++; many > 1 && err == nil {
-				err = fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
+// check returns an error for a request that cannot be executed as a whole.
+func (r *Request) check() *Error {
+	ops, many, closes := 0, 0, false
+	for _, transaction := range r.Transactions {
+		ops += len(transaction)
+		for i := range transaction {
+			closes = closes || transaction[i].Kind == CloseSession
+			if transaction[i].Kind.LooksAtMany() {
+				many++
 			}
 		}
-		if err != nil {
-			err.Op = i
-			return r, err
-		}
 	}
-	return r, nil
+	switch {
+	case len(r.Transactions) == 0:
+		return Fail(Invalid, "the request has no transactions")
+	case ops > MaxOps || len(r.Transactions) > MaxOps:
+		return Fail(Invalid, "a request has at most %d ops, this one has %d", MaxOps, max(ops, len(r.Transactions)))
+	case many > 1:
+		return Fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
+	case r.Session == 0 && closes:
+		return Fail(Invalid, "%s is for the session of the request, which has none", CloseSession)
+	case (r.Session == 0) != (r.Seq == 0):
+		return Fail(Invalid, "session and seq belong together: give both or none")
+	case r.Acked >= r.Seq && r.Acked > 0:
+		return Fail(Invalid, "acked %d is not below seq %d", r.Acked, r.Seq)
+	}
+	return nil
 }
 
 // check returns an error for an op that cannot be, whatever the namespace has.
@@ -241,33 +266,33 @@ func (o *Op) check() *Error {
 	table := row || o.Kind == List || o.Kind == CreateTable || o.Kind == DropTable
 	switch {
 	case !table && o.Kind != ListTables && o.Kind != OpenSession && o.Kind != CloseSession:
-		return fail(Invalid, "there is no op %q", o.Kind)
+		return Fail(Invalid, "there is no op %s", o.Kind)
 	case !table && o.Table != "":
-		return fail(Invalid, "%s has no table", o.Kind)
-	case table && !names.MatchString(o.Table):
-		return fail(Invalid, "%q is not the name of a table: %s", o.Table, nameRule)
+		return Fail(Invalid, "%s has no table", o.Kind)
+	case table && !isName(o.Table):
+		return Fail(Invalid, "%q is not the name of a table: %s", o.Table, nameRule)
 	case row && (o.Key == "" || len(o.Key) > MaxKey):
-		return fail(Invalid, "a key has 1 to %d bytes, this one has %d", MaxKey, len(o.Key))
+		return Fail(Invalid, "a key has 1 to %d bytes, this one has %d", MaxKey, len(o.Key))
 	case !row && o.Key != "":
-		return fail(Invalid, "%s has no key", o.Kind)
+		return Fail(Invalid, "%s has no key", o.Kind)
 	case !writes && o.Columns != nil:
-		return fail(Invalid, "%s has no columns", o.Kind)
+		return Fail(Invalid, "%s has no columns", o.Kind)
 	case writes && len(o.Columns) == 0:
-		return fail(Invalid, "%s needs columns", o.Kind)
-	case o.If != nil && (!changes || o.Kind == Create):
-		return fail(Invalid, "%s has no condition", o.Kind)
+		return Fail(Invalid, "%s needs columns", o.Kind)
+	case o.Condition != nil && (!changes || o.Kind == Create):
+		return Fail(Invalid, "%s has no condition", o.Kind)
 	case len(o.Only) > MaxColumns:
-		return fail(Invalid, "a table has at most %d columns, %d are asked for", MaxColumns, len(o.Only))
+		return Fail(Invalid, "a table has at most %d columns, %d are asked for", MaxColumns, len(o.Only))
 	case o.Only != nil && o.Kind != Get && o.Kind != List && o.Kind != Resolve:
-		return fail(Invalid, "%s does not select columns", o.Kind)
+		return Fail(Invalid, "%s does not select columns", o.Kind)
 	case o.Kind != Add && (o.Column != "" || o.Delta != 0):
-		return fail(Invalid, "%s has no column and delta: they are for add", o.Kind)
-	case o.Kind != List && (o.From != "" && o.Kind != ListTables || o.To != "" || o.Prefix != "" || o.Limit != 0):
-		return fail(Invalid, "%s has no range", o.Kind)
+		return Fail(Invalid, "%s has no column and delta: they are for add", o.Kind)
+	case o.Kind != List && (o.Start != "" && o.Kind != ListTables || o.End != "" || o.Prefix != "" || o.Limit != 0):
+		return Fail(Invalid, "%s has no range", o.Kind)
 	case o.Limit < 0 || o.Limit > MaxPage:
-		return fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)
+		return Fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)
 	case o.Kind != CreateTable && o.Definition != nil:
-		return fail(Invalid, "%s has no definition", o.Kind)
+		return Fail(Invalid, "%s has no definition", o.Kind)
 	}
 	return o.checkSizes()
 }
@@ -276,11 +301,11 @@ func (o *Op) checkSizes() *Error {
 	size := 0
 	for name, value := range o.Columns {
 		if size += len(value); len(value) > MaxValue {
-			return fail(TooLarge, "column %q has %d bytes, %d are possible", name, len(value), MaxValue)
+			return Fail(TooLarge, "column %q has %d bytes, %d are possible", name, len(value), MaxValue)
 		}
 	}
 	if size > MaxRow {
-		return fail(TooLarge, "the columns have %d bytes, a row may have %d", size, MaxRow)
+		return Fail(TooLarge, "the columns have %d bytes, a row may have %d", size, MaxRow)
 	}
 	if o.Definition == nil {
 		return nil
@@ -290,23 +315,23 @@ func (o *Op) checkSizes() *Error {
 
 func (d *Definition) check() *Error {
 	if len(d.Columns) == 0 || len(d.Columns) > MaxColumns {
-		return fail(Invalid, "a table has 1 to %d columns, this one has %d", MaxColumns, len(d.Columns))
+		return Fail(Invalid, "a table has 1 to %d columns, this one has %d", MaxColumns, len(d.Columns))
 	}
 	seen := map[string]bool{}
 	for _, c := range d.Columns {
 		switch {
-		case !names.MatchString(c):
-			return fail(Invalid, "%q is not the name of a column: %s", c, nameRule)
+		case !isName(c):
+			return Fail(Invalid, "%q is not the name of a column: %s", c, nameRule)
 		case seen[c]:
-			return fail(Invalid, "column %q is there twice", c)
+			return Fail(Invalid, "column %q is there twice", c)
 		}
 		seen[c] = true
 	}
 	switch {
-	case d.RefersTo != "" && !names.MatchString(d.RefersTo):
-		return fail(Invalid, "%q is not the name of a table: %s", d.RefersTo, nameRule)
+	case d.RefersTo != "" && !isName(d.RefersTo):
+		return Fail(Invalid, "%q is not the name of a table: %s", d.RefersTo, nameRule)
 	case d.Through != "" && (d.RefersTo == "" || !seen[d.Through]):
-		return fail(Invalid, "through %q is for the column of this table whose values are keys of refers_to", d.Through)
+		return Fail(Invalid, "through %q is for the column of this table whose values are keys of refers_to", d.Through)
 	}
 	return nil
 }

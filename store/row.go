@@ -1,11 +1,9 @@
 package store
 
 import (
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"slices"
-	"strings"
 )
 
 // A stored row is
@@ -68,7 +66,7 @@ func (r *stored) size() (n int) {
 func (d *Definition) index(column string) (int, *Error) {
 	i := slices.Index(d.Columns, column)
 	if i < 0 {
-		return 0, fail(NoColumn, "there is no column %q: the table has %v", column, d.Columns)
+		return 0, Fail(NoColumn, "there is no column %q: the table has %v", column, d.Columns)
 	}
 	return i, nil
 }
@@ -102,22 +100,59 @@ func (d *Definition) row(key string, r *stored, selected []int) Row {
 	return out
 }
 
-// encodedSize is how long a row is in JSON, at most.
-func (r *Row) encodedSize() int {
-	n := 64 + encodedLen(r.Key)
+// size is that of an encoded row in a result, at most.
+func (r *Row) size() int {
+	n := 32 + len(r.Key)
 	for name, c := range r.Columns {
-		n += len(name) + base64.StdEncoding.EncodedLen(len(c)) + 6
+		n += columnSize + len(name) + len(c)
 	}
 	return n
 }
 
-// encodedLen is how long a text is in JSON, at most.
-func encodedLen(text string) int {
-	n := len(text) + 2
-	for _, c := range []byte(text) {
-		if c < ' ' || c >= 0x7f || strings.IndexByte(`"\<>&`, c) >= 0 {
-			n += 5 // as \u0000
+// columnSize is what an encoded column has besides its name and value, in bytes, at most.
+const columnSize = 12
+
+// size is that of an encoded result in an outcome, at most.
+func (r *Result) size() int {
+	n := 48 + len(r.Next)
+	if r.Row != nil {
+		n += r.Row.size()
+	}
+	for i := range r.Rows {
+		n += r.Rows[i].size()
+	}
+	for name, t := range r.Tables {
+		n += t.size(name)
+	}
+	return n
+}
+
+func (t *Table) size(name string) int {
+	n := 48 + len(name) + len(t.RefersTo) + len(t.Through)
+	for _, c := range t.Columns {
+		n += 4 + len(c)
+	}
+	return n
+}
+
+// Size is that of an encoded op in a request, at most.
+func (o *Op) Size() int {
+	n := 48 + len(o.Table) + len(o.Key) + len(o.Column) + len(o.Start) + len(o.End) + len(o.Prefix)
+	for name, value := range o.Columns {
+		n += columnSize + len(name) + len(value)
+	}
+	for _, name := range o.Only {
+		n += columnSize + len(name)
+	}
+	if o.Condition != nil {
+		n += columnSize
+		for name, value := range o.Condition.Columns {
+			n += columnSize + len(name) + len(value)
 		}
+	}
+	if o.Definition != nil {
+		t := Table{Definition: *o.Definition}
+		n += t.size("")
 	}
 	return n
 }

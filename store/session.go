@@ -2,9 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -14,13 +11,13 @@ import (
 // comes again is answered, and not executed again.
 const (
 	// Window bounds the requests of a session that are not acknowledged.
-	Window = 16
+	Window = 8
 	// SessionTime is how long a session is kept at least after its last request.
 	SessionTime = time.Minute
 	// MaxSessions bounds the sessions of a namespace.
 	MaxSessions = 1024
-	// maxKept bounds the answer to a request that changes something, in bytes.
-	maxKept = 16 << 10
+	// maxKept bounds the answer to a request with a session, in bytes.
+	maxKept = 32 << 10
 
 	expireTimer = "sessions"
 )
@@ -51,7 +48,7 @@ func (n *namespace) openSession(out *Result) error {
 		n.removeEnded() // the timer may be late
 	}
 	if n.meta.sessions++; n.meta.sessions > MaxSessions {
-		return fail(TooLarge, "namespace %s has %d sessions, no more are possible: one ends %v after its last write",
+		return Fail(TooLarge, "namespace %s has %d sessions, no more are possible: one ends %v after its last write",
 			n.name, MaxSessions, SessionTime)
 	}
 	n.meta.lastSession++
@@ -73,66 +70,31 @@ func (n *namespace) renew(id, acked uint64) {
 func (n *namespace) answered(r *Request) (answer []byte, err error) {
 	s, there := n.session(r.Session)
 	if !there {
-		return nil, fail(Expired, "there is no session %d any more: it is not known here whether its last requests "+
+		return nil, Fail(Expired, "there is no session %d any more: it is not known here whether its last requests "+
 			"were executed", r.Session)
 	}
 	switch kept, answered := n.tx.Get(n.tx.Table(sessionTable), n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
 	case answered:
-		return decodeKept(kept)
+		return kept, nil
 	case r.Seq <= s.acked:
-		return nil, fail(Outdated, "the client has acknowledged the answers to all requests up to %d", s.acked)
+		return nil, Fail(Outdated, "the client has acknowledged the answers to all requests up to %d", s.acked)
 	case r.Seq > max(s.acked, r.Acked)+Window:
-		return nil, fail(Invalid, "seq %d is more than %d after what is acknowledged (%d)", r.Seq, Window,
+		return nil, Fail(Invalid, "seq %d is more than %d after what is acknowledged (%d)", r.Seq, Window,
 			max(s.acked, r.Acked))
 	}
 	return nil, nil
 }
 
-// commit stores meta, and the answer for a client that asks again.
-func (n *namespace) commit(r *Request, answer []byte) error {
+// commit stores meta, and the encoded outcomes for a client that asks again. Refusals are kept too: else a copy of the
+// request that is late could be executed, after the client was told that nothing has changed.
+func (n *namespace) commit(r *Request, answer []byte) {
 	if n.closes {
 		n.close(r.Session)
 	}
 	n.save()
-	if r.Session == 0 || n.closes {
-		return nil
+	if r.Session != 0 && !n.closes {
+		n.keep(r, answer)
 	}
-	if len(answer) >= maxKept {
-		return fail(TooLarge, "the answer to a request that writes has %d bytes, %d are possible: read in another one",
-			len(answer), maxKept-1)
-	}
-	n.keep(r, append([]byte{keptResponse}, answer...))
-	return nil
-}
-
-// refuse keeps that a request was refused. Else a copy of it that is late could be executed, after the client was told
-// that nothing has changed.
-func (n *namespace) refuse(r *Request, why *Error) error {
-	text, err := json.Marshal(why)
-	if err == nil {
-		n.keep(r, append([]byte{keptError}, text...))
-	}
-	return err
-}
-
-// An answer is kept with a byte before it, which says whether it is a Response or an Error.
-const (
-	keptResponse = iota
-	keptError
-)
-
-func decodeKept(b []byte) (answer []byte, err error) {
-	if len(b) == 0 {
-		return nil, errors.New("a stored answer is empty")
-	}
-	if b[0] == keptResponse {
-		return b[1:], nil
-	}
-	refused := new(Error)
-	if err := json.Unmarshal(b[1:], refused); err != nil {
-		return nil, fmt.Errorf("a stored answer is damaged: %w", err)
-	}
-	return nil, refused
 }
 
 // keep stores the answer to a request, and removes those that the client has.

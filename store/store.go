@@ -1,20 +1,29 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
-	"github.com/holdfast-sdn/holdfast/internal/httpcall"
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 // Name is the name of the application.
 const Name = "store"
 
-// route is where a request is served, below /apps/store.
-const route = "POST /{namespace}"
+// callName is that of a call with an encoded Request.
+const callName = "do"
+
+// CallOf returns the call that executes an encoded request; the reply to it is an encoded Response. The error is an
+// *Error.
+func CallOf(request []byte) (ledger.Call, error) {
+	_, ns := peek(request)
+	if err := CheckNamespace(ns); err != nil {
+		return ledger.Call{}, err
+	}
+	return ledger.Call{Actor: ledger.Actor{App: Name, Shard: shardOf(ns)}, Name: callName, Message: request}, nil
+}
 
 // The tables of the ledger. The cells of a namespace have its name in Key.S.
 const (
@@ -24,7 +33,7 @@ const (
 	sessionTable = "sessions" // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests. It implements ledger.Server and ledger.Sharder.
+// Application executes requests. It implements ledger.Sharder.
 type Application struct {
 	tables map[tableID]*table // decoded definitions; the loop's own
 }
@@ -34,22 +43,6 @@ func New() *Application { return &Application{tables: map[tableID]*table{}} }
 
 // Name implements ledger.Application.
 func (a *Application) Name() string { return Name }
-
-// Routes implements ledger.Server.
-func (a *Application) Routes() []string { return []string{route} }
-
-// Callee implements ledger.Server. A name that no namespace can have is for the actor without a key, which refuses it.
-func (a *Application) Callee(_ string, message []byte) (ledger.Shard, error) {
-	q, err := httpcall.Decode[httpcall.Request](message)
-	if err != nil {
-		return ledger.Shard{}, err
-	}
-	ns := q.Values["namespace"]
-	if CheckNamespace(ns) != nil {
-		return ledger.Shard{}, nil
-	}
-	return shardOf(ns), nil
-}
 
 // Shard implements ledger.Sharder.
 func (a *Application) Shard(_ string, cell ledger.Key) ledger.Shard { return shardOf(cell.S) }
@@ -63,11 +56,11 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		if !tx.Enter(tx.Shard()) {
 			return nil
 		}
-		answer, err := a.serve(tx, in.Message)
+		answer, err := a.execute(tx, in.Message)
 		if err != nil {
 			return err
 		}
-		return tx.Reply(httpcall.Encode(answer))
+		return tx.Reply(answer)
 	case ledger.Timer:
 		if !tx.Enter(tx.Shard()) {
 			return nil
@@ -77,88 +70,111 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 	return nil
 }
 
-// serve executes a request over HTTP.
-func (a *Application) serve(tx *ledger.Tx, message []byte) (httpcall.Response, error) {
-	q, err := httpcall.Decode[httpcall.Request](message)
-	if err != nil {
-		return httpcall.Response{}, err
+// execute executes an encoded request, and returns the encoded response.
+func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
+	var r Request
+	if err := r.Decode(request); err != nil {
+		return Refusal(request, Fail(Invalid, "the request cannot be decoded: %v", err)), nil
 	}
-	var body []byte
-	ns := q.Values["namespace"]
-	if err = CheckNamespace(ns); err == nil {
-		body, err = a.execute(tx, ns, q.Body)
+	if err := r.check(); err != nil {
+		return Refusal(request, err), nil
 	}
-	status := 0
-	if failed, is := errors.AsType[*Error](err); is {
-		status = failed.status()
-		body, err = json.Marshal(struct {
-			Error *Error `json:"error"`
-		}{failed})
-	}
-	return httpcall.Response{Status: status, Type: "application/json", Body: append(body, '\n')}, err
-}
-
-// execute executes a request, and returns the encoded Response. After an *Error nothing has changed.
-func (a *Application) execute(tx *ledger.Tx, ns string, body []byte) ([]byte, error) {
-	r, err := parse(body)
-	if err != nil {
-		return nil, err
-	}
-	before := tx.Mark()
-	n := open(a, tx, ns)
+	n := open(a, tx, tx.Shard().Key.S)
 	if r.Session != 0 {
-		if answer, err := n.answered(&r); answer != nil || err != nil {
-			return answer, err
+		answer, err := n.answered(&r)
+		if refused, is := errors.AsType[*Error](err); is {
+			return Refusal(request, refused), nil
+		}
+		if answer != nil || err != nil {
+			return withID(&r, answer), err
 		}
 	}
 	answer, err := n.run(&r)
-	refused, is := errors.AsType[*Error](err)
-	if !is {
-		return answer, err
-	}
-	if undone := tx.Rewind(before); undone != nil {
-		return nil, undone
-	}
-	if r.Session != 0 {
-		if failed := n.refuse(&r, refused); failed != nil {
-			return nil, failed
-		}
-	}
-	return nil, err
+	return withID(&r, answer), err
 }
 
-// run executes the ops of a request.
+// withID adds the id of a request to the encoded outcomes.
+func withID(r *Request, outcomes []byte) []byte {
+	id := (&Response{ID: r.ID}).Append(nil)
+	return append(outcomes[:len(outcomes):len(outcomes)], id...)
+}
+
+// run executes the transactions of a request, and returns the encoded outcomes.
 func (n *namespace) run(r *Request) ([]byte, error) {
-	out := Response{Results: make([]Result, len(r.Ops))}
-	for i := range r.Ops {
-		if err := n.do(&r.Ops[i], &out.Results[i]); err != nil {
+	var answers encoder
+	refused := false
+	for i, ops := range r.Transactions {
+		left := maxAnswer - len(answers)
+		if r.Session != 0 {
+			left = maxKept - len(answers) - leastOutcome*(len(r.Transactions)-1-i)
+		}
+		out, err := n.transaction(ops, left)
+		if err != nil {
+			return nil, err
+		}
+		refused = refused || out.Error != nil
+		answers.message(2, func() { answers.outcome(&out) })
+	}
+	if n.changed || n.closes || refused && r.Session != 0 {
+		n.commit(r, answers)
+	}
+	return answers, nil
+}
+
+// maxAnswer bounds an answer, in bytes. It has room for MaxReply and everything else that MaxOps results have.
+const maxAnswer = MaxReply + 64<<10
+
+// leastOutcome is what each transaction may add to an answer that is kept, in bytes: a refusal without its message.
+const leastOutcome = 16
+
+// transaction executes ops, or refuses them. The outcome has at most so many bytes; leastOutcome are enough.
+func (n *namespace) transaction(ops []Op, left int) (Outcome, error) {
+	before, was := n.tx.Mark(), *n
+	out := Outcome{Results: make([]Result, len(ops))}
+	err := n.ops(ops, out.Results)
+	if err == nil {
+		out.Revision = n.meta.revision
+		if size := out.size(); size > left {
+			err = Fail(TooLarge, "the answer has %d bytes, %d are possible: ask for less, or without a session", size,
+				left)
+		}
+	}
+	refused, is := errors.AsType[*Error](err)
+	if !is {
+		return out, err
+	}
+	*n = was
+	refused.Message = refused.Message[:max(0, min(len(refused.Message), left-leastOutcome))]
+	return Outcome{Error: refused}, n.tx.Rewind(before)
+}
+
+// size is that of the encoded outcome in a response, at most.
+func (o *Outcome) size() int {
+	size := 2 * (1 + protowire.SizeVarint(MaxReply))
+	size += 1 + protowire.SizeVarint(o.Revision)
+	for i := range o.Results {
+		size += o.Results[i].size()
+	}
+	return size
+}
+
+// ops executes ops.
+func (n *namespace) ops(ops []Op, results []Result) error {
+	for i := range ops {
+		err := error(nil)
+		if wrong := ops[i].check(); wrong != nil {
+			err = wrong
+		} else {
+			err = n.do(&ops[i], &results[i])
+		}
+		if err != nil {
 			if failed, is := errors.AsType[*Error](err); is {
 				failed.Op = i
 			}
-			return nil, err
+			return err
 		}
 	}
-	out.Revision = n.meta.revision
-	answer, err := json.Marshal(out)
-	if err == nil && (n.changed || n.closes) {
-		err = n.commit(r, answer)
-	}
-	return answer, err
-}
-
-// status is that of HTTP.
-func (e *Error) status() int {
-	switch e.Code {
-	case NotFound, NoTable, NoColumn:
-		return http.StatusNotFound
-	case Exists, Conflict:
-		return http.StatusConflict
-	case TooLarge:
-		return http.StatusRequestEntityTooLarge
-	case Expired, Outdated:
-		return http.StatusGone
-	}
-	return http.StatusBadRequest
+	return nil
 }
 
 // damaged is the error for stored data that this release cannot read.

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -40,23 +39,23 @@ func TestRows(t *testing.T) {
 		t.Errorf("resolved to %+v", got)
 	}
 	v := made[0].Version
-	wrote := r.must("net", Op{Kind: Update, Table: "devices", Key: "m1", If: version(v), Columns: columns("port", "8")},
+	wrote := r.must("net", Op{Kind: Update, Table: "devices", Key: "m1", Condition: version(v), Columns: columns("port", "8")},
 		Op{Kind: Get, Table: "devices", Key: "m1"})
 	if got := *wrote[1].Row; got.Version <= v || !reflect.DeepEqual(got.Columns, columns("port", "8", "seen", "today")) {
 		t.Errorf("after the update: %+v", got)
 	}
-	if _, err := r.do("net", Request{Ops: []Op{{Kind: Update, Table: "devices", Key: "m1", If: version(v),
+	if _, err := r.do("net", asked{Ops: []Op{{Kind: Update, Table: "devices", Key: "m1", Condition: version(v),
 		Columns: columns("port", "9")}}}); err == nil || err.Code != Conflict {
 		t.Errorf("update of an old version: %v", err)
 	}
 	gone := r.must("net", Op{Kind: Delete, Table: "devices", Key: "m1",
-		If: &Condition{Columns: columns("seen", "today")}})[0].Version
-	if again := r.must("net", Op{Kind: Put, Table: "devices", Key: "m1", If: version(0),
+		Condition: &Condition{Columns: columns("seen", "today")}})[0].Version
+	if again := r.must("net", Op{Kind: Put, Table: "devices", Key: "m1", Condition: version(0),
 		Columns: columns("port", "1")})[0].Version; again <= gone {
 		t.Errorf("a row that is made again has version %d, which is not after %d", again, gone)
 	}
 	// Namespaces are apart.
-	if _, err := r.do("other", Request{Ops: []Op{{Kind: Get, Table: "devices", Key: "m1"}}}); err == nil ||
+	if _, err := r.do("other", asked{Ops: []Op{{Kind: Get, Table: "devices", Key: "m1"}}}); err == nil ||
 		err.Code != NoTable {
 		t.Errorf("in another namespace: %v", err)
 	}
@@ -91,7 +90,7 @@ func TestList(t *testing.T) {
 			if len(out.Rows) == 0 || out.Next <= keys[len(keys)-1] {
 				t.Fatalf("%+v: %d rows, next is %q", o, len(out.Rows), out.Next)
 			}
-			o.From = out.Next
+			o.Start = out.Next
 		}
 	}
 	for _, o := range []Op{{}, {Limit: 7}, {Limit: MaxPage}} { // without a limit, the size of an answer is one
@@ -106,10 +105,10 @@ func TestList(t *testing.T) {
 	if got := list(Op{Prefix: "c", Limit: 3}); !slices.Equal(got, between("c", "d")) {
 		t.Errorf("with a prefix: %v", got)
 	}
-	if got := list(Op{From: "b1", To: "c1", Limit: 9}); !slices.Equal(got, between("b1", "c1")) {
+	if got := list(Op{Start: "b1", End: "c1", Limit: 9}); !slices.Equal(got, between("b1", "c1")) {
 		t.Errorf("in a range: %v", got)
 	}
-	if got := list(Op{From: "x"}); len(got) > 0 {
+	if got := list(Op{Start: "x"}); len(got) > 0 {
 		t.Errorf("after the last: %v", got)
 	}
 }
@@ -135,12 +134,12 @@ func TestErrors(t *testing.T) {
 		code Code
 		op   Op
 	}{
-		{Invalid, Op{Kind: "read", Table: "t", Key: "k"}},
+		{Invalid, Op{Kind: 99, Table: "t", Key: "k"}},
 		{Invalid, Op{Kind: Get, Table: "no table", Key: "k"}},
 		{Invalid, Op{Kind: Get, Table: "t"}},
 		{Invalid, Op{Kind: Get, Table: "t", Key: strings.Repeat("k", MaxKey+1)}},
 		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Columns: columns("a", "1")}},
-		{Invalid, Op{Kind: Get, Table: "t", Key: "k", If: version(1)}},
+		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Condition: version(1)}},
 		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Limit: 1}},
 		{Invalid, Op{Kind: Get, Table: "t", Key: "k", Delta: 1}},
 		{Invalid, Op{Kind: Put, Table: "t", Key: "k"}},
@@ -170,43 +169,47 @@ func TestErrors(t *testing.T) {
 		{NotFound, Op{Kind: Resolve, Table: "refers", Key: "k"}},
 		{Exists, Op{Kind: Create, Table: "t", Key: "k", Columns: columns("a", "1")}},
 		{Exists, Op{Kind: CreateTable, Table: "t"}},
-		{Conflict, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("a", "1"), If: version(0)}},
-		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("a", "2")}}},
-		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", If: &Condition{Columns: columns("b", "")}}},
+		{Conflict, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("a", "1"), Condition: version(0)}},
+		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", Condition: &Condition{Columns: columns("a", "2")}}},
+		{Conflict, Op{Kind: Delete, Table: "t", Key: "k", Condition: &Condition{Columns: columns("b", "")}}},
 		{Conflict, Op{Kind: DropTable, Table: "t"}},
-		{Invalid, Op{Kind: Kind(strings.Repeat("long", 1000))}},
+		{Invalid, Op{Kind: Get, Table: strings.Repeat("long", 1000), Key: "k"}},
 		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "a", Delta: 1}},
 		{WrongType, Op{Kind: Add, Table: "t", Key: "max", Column: "b", Delta: 1}},
 	} {
 		ops := []Op{{Kind: Put, Table: "t", Key: "first", Columns: columns("a", "1")},
 			{Kind: CreateTable, Table: "new"}, c.op}
-		if _, err := r.do("n", Request{Ops: ops}); err == nil || err.Code != c.code || err.Op != 2 || err.Message == "" ||
+		if _, err := r.do("n", asked{Ops: ops}); err == nil || err.Code != c.code || err.Op != 2 || err.Message == "" ||
 			len(err.Message) > maxMessage {
 			t.Errorf("%+v: %+v, want %s", c.op, err, c.code)
 		}
 	}
-	for body, code := range map[string]Code{
-		``:               Invalid,
-		`{"ops":[]}`:     Invalid,
-		`{"ops":[]}{}`:   Invalid,
-		`{"operations"}`: Invalid,
-		`{"ops":[{"op":"list_tables","more":1}]}`:                                               Invalid,
-		`{"ops":[{"op":"close_session"}]}`:                                                      Invalid,
-		`{"ops":[{"op":"list_tables"}],"session":1}`:                                            Invalid,
-		`{"ops":[{"op":"list_tables"}],"session":1,"seq":2,"acked":2}`:                          Invalid,
-		`{"ops":[{"op":"list_tables"}],"session":99,"seq":2,"acked":1}`:                         Expired,
-		`{"ops":[` + strings.Repeat(`{"op":"list_tables"},`, MaxOps) + `{"op":"list_tables"}]}`: Invalid,
-		`{"ops":[{"op":"put","table":"t","key":"k","columns":{"a":"not base64"}}]}`:             Invalid,
-		`{"ops":[` + strings.Repeat(`{"op":"get","table":"t","key":"k"},`, 2) + `{"op":"x"}]} `: Invalid,
+	list := []Op{{Kind: ListTables}}
+	for _, c := range []struct {
+		code Code
+		Request
+	}{
+		{Invalid, Request{}},
+		{Invalid, Request{Transactions: [][]Op{{{Kind: CloseSession}}}}},
+		{Invalid, Request{Transactions: [][]Op{list}, Session: 1}},
+		{Invalid, Request{Transactions: [][]Op{list}, Session: 1, Seq: 2, Acked: 2}},
+		{Expired, Request{Transactions: [][]Op{list}, Session: 99, Seq: 2, Acked: 1}},
+		{Invalid, Request{Transactions: [][]Op{list, list}}},
+		{Invalid, Request{Transactions: [][]Op{slices.Repeat([]Op{{Kind: Get, Table: "t", Key: "k"}}, MaxOps+1)}}},
+		{Invalid, Request{Transactions: slices.Repeat([][]Op{{{Kind: Get, Table: "t", Key: "k"}}}, MaxOps+1)}},
 	} {
-		status, answer := r.call("n", []byte(body))
-		var out struct{ Error Error }
-		if err := json.Unmarshal(answer, &out); err != nil || status == 0 || out.Error.Code != code {
-			t.Errorf("%s: status %d, %s", body, status, answer)
+		c.Namespace, c.ID = "n", 3
+		if out := r.call(c.Append(nil)); out.Error == nil || out.Error.Code != c.code || out.ID != 3 {
+			t.Errorf("%+v: %+v", c, out)
 		}
 	}
-	if status, answer := r.call("no namespace", []byte(`{"ops":[{"op":"list_tables"}]}`)); status != 400 {
-		t.Errorf("a bad namespace: status %d, %s", status, answer)
+	for _, more := range []string{"\x00", "\xff", "\x32\x7f", "\x32\x04\x0a\x02\x12\xff", "\x18"} {
+		if out := r.call(append(asked{Ops: list}.of("n"), more...)); out.Error == nil || out.Error.Code != Invalid {
+			t.Errorf("with %q at the end: %+v", more, out)
+		}
+	}
+	if _, err := CallOf(asked{Ops: list}.of("no namespace")); err == nil {
+		t.Error("a bad namespace")
 	}
 	if after := all(); !reflect.DeepEqual(after, state) {
 		t.Errorf("requests with mistakes have changed %+v to %+v", state, after)
@@ -223,7 +226,7 @@ func TestSession(t *testing.T) {
 	id := r.must("n", Op{Kind: OpenSession})[0].Session
 	add := func(seq, acked uint64) (int64, *Error) {
 		t.Helper()
-		out, err := r.do("n", Request{Session: id, Seq: seq, Acked: acked,
+		out, err := r.do("n", asked{Session: id, Seq: seq, Acked: acked,
 			Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}})
 		if err != nil {
 			return 0, err
@@ -246,7 +249,7 @@ func TestSession(t *testing.T) {
 	want(1, 0, 1)
 	want(3, 0, 2) // in any order
 	want(2, 0, 3)
-	r.send("n", fmt.Appendf(nil, `{"session":%d,"seq":4,"ops":[{"op":"add","table":"t","key":"k","delta":1}]}`, id))
+	r.send(asked{Session: id, Seq: 4, Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}}.of("n"))
 	r.fail() // it was not committed
 	want(3, 0, 2)
 	want(4, 0, 4)
@@ -279,7 +282,7 @@ func TestRefusedStaysRefused(t *testing.T) {
 	r := newReplicas(t)
 	r.must("n", Op{Kind: CreateTable, Table: "t"}, Op{Kind: Put, Table: "t", Key: "k", Columns: columns("value", "1")})
 	id := r.must("n", Op{Kind: OpenSession})[0].Session
-	create := Request{Session: id, Seq: 1, Ops: []Op{{Kind: Create, Table: "t", Key: "k", Columns: columns("value", "2")}}}
+	create := asked{Session: id, Seq: 1, Ops: []Op{{Kind: Create, Table: "t", Key: "k", Columns: columns("value", "2")}}}
 	_, first := r.do("n", create)
 	r.must("n", Op{Kind: Delete, Table: "t", Key: "k"})
 	r.fail()
@@ -327,7 +330,7 @@ func TestBounds(t *testing.T) {
 	}
 	tables, from := 0, ""
 	for ok := true; ok; ok = from != "" {
-		out := r.must("n", Op{Kind: ListTables, From: from})[0]
+		out := r.must("n", Op{Kind: ListTables, Start: from})[0]
 		tables += len(out.Tables)
 		from = out.Next
 	}
@@ -345,7 +348,7 @@ func TestBounds(t *testing.T) {
 	}
 	rows := 0
 	for ok := true; ok; ok = from != "" {
-		out := r.must("m", Op{Kind: List, Table: "t", From: from})[0]
+		out := r.must("m", Op{Kind: List, Table: "t", Start: from})[0]
 		rows += len(out.Rows)
 		from = out.Next
 	}
@@ -357,7 +360,7 @@ func TestBounds(t *testing.T) {
 	add := Op{Kind: Add, Table: "t", Key: "k", Column: wide.Columns[1], Delta: 1}
 	get := Op{Kind: Get, Table: "t", Key: "k"}
 	for _, o := range []Op{add, get} {
-		if _, err := r.do("m", Request{Ops: slices.Repeat([]Op{o}, MaxOps)}); err == nil || err.Code != TooLarge {
+		if _, err := r.do("m", asked{Ops: slices.Repeat([]Op{o}, MaxOps)}); err == nil || err.Code != TooLarge {
 			t.Errorf("%s of a large row, %d times: %v", o.Kind, MaxOps, err)
 		}
 	}
@@ -370,7 +373,7 @@ func TestCloseSession(t *testing.T) {
 	before := r.rows()
 	for range 3 * MaxSessions {
 		id := r.must("n", Op{Kind: OpenSession})[0].Session
-		q := Request{Session: id, Seq: 1, Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}}
+		q := asked{Session: id, Seq: 1, Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}}
 		out, err := r.do("n", q)
 		if err != nil {
 			t.Fatal(err)
@@ -378,7 +381,7 @@ func TestCloseSession(t *testing.T) {
 		if id%MaxSessions == 1 {
 			r.fail()
 		}
-		if _, err := r.do("n", Request{Session: id, Seq: 2, Ops: []Op{{Kind: CloseSession}}}); err != nil {
+		if _, err := r.do("n", asked{Session: id, Seq: 2, Ops: []Op{{Kind: CloseSession}}}); err != nil {
 			t.Fatal(err)
 		}
 		if again, err := r.do("n", q); err == nil || err.Code != Expired {
@@ -401,7 +404,7 @@ func TestMaxSessions(t *testing.T) {
 		}
 		r.must("n", ops...)
 	}
-	if _, err := r.do("n", Request{Ops: []Op{{Kind: OpenSession}}}); err == nil || err.Code != TooLarge {
+	if _, err := r.do("n", asked{Ops: []Op{{Kind: OpenSession}}}); err == nil || err.Code != TooLarge {
 		t.Errorf("one more: %v", err)
 	}
 	r.pass(2 * SessionTime)
@@ -425,7 +428,7 @@ func TestModel(t *testing.T) {
 				ops = append(ops, next.draw(rt))
 				ok = ok && next.apply(&ops[len(ops)-1])
 			}
-			out, err := r.do("n", Request{Ops: ops})
+			out, err := r.do("n", asked{Ops: ops})
 			if ok != (err == nil) || ok && out.Revision != next.revision {
 				rt.Fatalf("%+v: %+v, %v", ops, out, err)
 			}
@@ -459,7 +462,7 @@ func (m *model) draw(rt *rapid.T) Op {
 		o.Columns = rapid.MapOfN(names, rapid.SliceOfN(rapid.Byte(), 0, 3), 1, 3).Draw(rt, "columns")
 	}
 	if o.Kind != Create && rapid.Bool().Draw(rt, "conditional") {
-		o.If = version(m.rows[o.Key].Version + uint64(rapid.IntRange(0, 1).Draw(rt, "off")))
+		o.Condition = version(m.rows[o.Key].Version + uint64(rapid.IntRange(0, 1).Draw(rt, "off")))
 	}
 	return o
 }
@@ -467,7 +470,7 @@ func (m *model) draw(rt *rapid.T) Op {
 // apply applies an op, and reports whether it can be.
 func (m *model) apply(o *Op) bool {
 	row, there := m.rows[o.Key]
-	if o.If != nil && *o.If.Version != row.Version || o.Kind == Create && there ||
+	if o.Condition != nil && *o.Condition.Version != row.Version || o.Kind == Create && there ||
 		(o.Kind == Update || o.Kind == Delete) && !there {
 		return false
 	}
@@ -488,12 +491,15 @@ func (m *model) apply(o *Op) bool {
 }
 
 func FuzzRequest(f *testing.F) {
-	f.Add([]byte(`{"session":1,"seq":1,"ops":[{"op":"put","table":"t","key":"k","columns":{"value":"YQ=="}}]}`))
-	f.Add([]byte(`{"ops":[{"op":"list","table":"t","from":"a","to":"b","prefix":"a","limit":3}]}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
+	f.Add(asked{1, 1, 0, []Op{{Kind: Put, Table: "t", Key: "k", Columns: columns("value", "a")}}}.of("n"))
+	f.Add(asked{Ops: []Op{{Kind: List, Table: "t", Start: "a", End: "b", Prefix: "a", Limit: 3}}}.of("n"))
+	f.Fuzz(func(t *testing.T, request []byte) {
+		if _, ns := peek(request); ns != "n" {
+			return
+		}
 		r := newReplicas(t)
 		r.must("n", Op{Kind: CreateTable, Table: "t"})
-		r.call("n", body)
+		r.call(request)
 		r.rows()
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
-	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 // applications are those that this binary holds, by the name that stands in the cluster file.
@@ -36,7 +36,7 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
 	"exchange": plain(exchange.New),      // for the demo, and bench hops
-	"store":    plain(store.New),
+	"store":    plain(rpc.New),
 }
 
 func plain[A ledger.Application](make func() A) func(*config.Cluster) ledger.Application {

@@ -151,7 +151,7 @@ func condition(cmd *cobra.Command, o *store.Op) {
 	v := cmd.Flags().Uint64("if-version", 0, "only if the row has this version; 0: only if it is not there")
 	cmd.PreRun = func(*cobra.Command, []string) {
 		if cmd.Flags().Changed("if-version") {
-			o.If = &store.Condition{Version: v}
+			o.Condition = &store.Condition{Version: v}
 		}
 	}
 }
@@ -264,8 +264,8 @@ func storeList(f *storeFlags) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.Prefix, "prefix", "", "only keys that begin with this")
-	cmd.Flags().StringVar(&o.From, "from", "", "only keys from this one on")
-	cmd.Flags().StringVar(&o.To, "to", "", "only keys before this one")
+	cmd.Flags().StringVar(&o.Start, "from", "", "only keys from this one on")
+	cmd.Flags().StringVar(&o.End, "to", "", "only keys before this one")
 	cmd.Flags().IntVar(&o.Limit, "limit", 100, "at most this many rows, up to 1,000")
 	return cmd
 }
@@ -285,7 +285,7 @@ func storeTables(f *storeFlags) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.From, "from", "", "only tables from this one on")
+	cmd.Flags().StringVar(&o.Start, "from", "", "only tables from this one on")
 	return cmd
 }
 

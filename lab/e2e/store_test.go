@@ -119,7 +119,7 @@ func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclie
 			in.kind = store.Delete
 		case 3:
 			if in.version > 0 {
-				in.kind, o.If = store.Update, &store.Condition{Version: &in.version}
+				in.kind, o.Condition = store.Update, &store.Condition{Version: &in.version}
 			}
 		case 4:
 			s.count(ctx, ns, c)

@@ -1,33 +1,42 @@
 // Package client is a client of one namespace of the consistent data store (package store), in any process. It finds a
-// controller that answers, and repeats a request until it is answered: with its session, a request takes effect once
-// whatever fails. It keeps no copies of rows: each read is linearizable, and goes to the leader.
+// controller that answers, and repeats requests until they are answered: with its session, a transaction takes effect
+// once whatever fails. Transactions that are executed at the same time are sent together. It keeps no copies of rows:
+// each read is linearizable, and goes to the leader.
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
-// Client is a client of one namespace. It is safe for concurrent use. The first write opens a session. At most
-// store.Window writes are executed at a time; more wait.
+// Client is a client of one namespace. It is safe for concurrent use. The first write opens a session.
 type Client struct {
 	addresses []string
-	path      string
-	http      http.Client
-	at        atomic.Uint64 // index, modulo their number, of the address that answered last
-	sessions  sessions
+	namespace string
+	transport *http.Transport
+	at        int // index of the address that is used; of the goroutine run
+
+	mu    sync.Mutex // guards the fields up to wake
+	lanes [lanes]lane
+	// session is the present one. acked says up to which of its requests all are answered, and last is the last.
+	session, acked, last uint64
+	opening              bool // a session is asked for
+	batches              uint64
+	why                  error // the last attempt failed
+	some                 bool  // is answered since
+
+	wake   chan struct{} // capacity 1: there is something to send
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when run has ended
 }
 
 // New returns a client of a namespace. The addresses are those that controllers have as `rest` in the cluster file, as
@@ -39,30 +48,34 @@ func New(namespace string, addresses ...string) (*Client, error) {
 	if err := store.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	c := &Client{addresses: slices.Clone(addresses), path: "/apps/" + store.Name + "/" + namespace}
-	c.http.Transport = &http.Transport{MaxIdleConnsPerHost: store.Window, IdleConnTimeout: 20 * time.Second}
-	c.sessions.open, c.sessions.opening = c.openSession, make(chan struct{}, 1)
+	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, transport: rpc.Transport(),
+		wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go c.run(ctx) // until Close
 	return c, nil
-}
-
-// Close ends the session, and closes the connections. Requests must have ended.
-func (c *Client) Close() {
-	defer c.http.CloseIdleConnections()
-	s, seq, acked := c.sessions.take()
-	if s == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	_, _, _ = c.ask(ctx, store.Request{Session: s.id, Seq: seq, Acked: acked, // else it expires
-		Ops: []store.Op{{Kind: store.CloseSession}}})
 }
 
 // closeTimeout bounds how long Close waits for the end of the session.
 const closeTimeout = time.Second
 
-// UnknownError is the error of a request that writes and was not answered before its context ended, or whose session
-// expired meanwhile: it was executed once, or was not, or may still be.
+// Close ends the session, and closes the connection. Calls of other methods must have ended.
+func (c *Client) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	c.mu.Lock()
+	there := c.session != 0
+	c.mu.Unlock()
+	if there {
+		_, _ = c.Do(ctx, store.Op{Kind: store.CloseSession}) // else it expires
+	}
+	c.cancel()
+	<-c.ended
+	c.transport.CloseIdleConnections()
+}
+
+// UnknownError is the error of transactions that write and were not answered before the context ended, or whose session
+// expired meanwhile: they were executed once, or were not, or may still be.
 type UnknownError struct{ Err error }
 
 func (e *UnknownError) Error() string {
@@ -74,147 +87,84 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // Do executes ops as one transaction, and returns a result for each. It repeats them until a controller answers or ctx
 // ends. The error is a *store.Error if the namespace refuses them, and has not changed; an *UnknownError; or another
 // one if nothing was executed, or only reads were.
-func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Response, error) {
-	if !slices.ContainsFunc(ops, func(o store.Op) bool { return o.Kind.Writes() }) {
-		out, _, err := c.ask(ctx, store.Request{Ops: ops})
-		return out, err
+func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) {
+	list, err := c.Batch(ctx, ops)
+	if err != nil {
+		return store.Outcome{}, err
 	}
-	for {
-		s, seq, acked, err := c.sessions.begin(ctx)
-		if err != nil {
-			return store.Response{}, fmt.Errorf("begin a session: %w", err)
-		}
-		out, sent, err := c.ask(ctx, store.Request{Session: s.id, Seq: seq, Acked: acked, Ops: ops})
-		c.sessions.end(s, seq)
-		refused, is := errors.AsType[*store.Error](err)
-		switch {
-		case is && refused.Code == store.Expired:
-			if c.sessions.drop(s); sent == 1 {
-				continue // nobody can have executed it
-			}
-		case is && sent > 1 && (refused.Code == store.Failed || refused.Code == store.Outdated):
-			// it says nothing of the first attempt
-		case err == nil || is:
-			return out, err
-		}
-		if sent == 0 {
-			return out, err
-		}
-		return out, &UnknownError{err}
+	if list[0].Error != nil {
+		return store.Outcome{}, list[0].Error
 	}
+	return list[0], nil
 }
 
-func (c *Client) openSession(ctx context.Context) (id uint64, err error) {
-	out, _, err := c.ask(ctx, store.Request{Ops: []store.Op{{Kind: store.OpenSession}}})
-	if err != nil {
-		return 0, err
+// Batch executes transactions in order, at most store.MaxOps ops in all, and returns an outcome for each. A transaction
+// that is refused does not hold up the next. Its error is that of Do.
+func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, error) {
+	w := &work{transactions: transactions, done: make(chan struct{})}
+	if err := w.measure(); err != nil {
+		return nil, err
 	}
-	return out.Results[0].Session, nil
-}
-
-// The pauses between two attempts, which grow.
-const (
-	leastPause = 2 * time.Millisecond
-	mostPause  = 200 * time.Millisecond
-)
-
-// ask sends a request to one controller after the other until one answers, and says how often it was sent to one that
-// may have received it.
-func (c *Client) ask(ctx context.Context, r store.Request) (out store.Response, sent int, err error) {
-	if err := checkText(r.Ops); err != nil {
-		return out, 0, err
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("nothing was sent: %w", context.Cause(ctx))
 	}
-	body, err := json.Marshal(r)
-	if err != nil {
-		return out, 0, fmt.Errorf("encode the request: %w", err)
+	c.mu.Lock()
+	c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
+	c.mu.Unlock()
+	c.nudge()
+	select {
+	case <-w.done:
+		return w.outcomes, w.err
+	case <-ctx.Done():
+	case <-c.ended:
 	}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	<-pause.C
-	for wait := leastPause; ; wait = min(2*wait, mostPause) {
-		if ctx.Err() != nil {
-			return out, sent, fmt.Errorf("no controller answers (%v): %w", err, context.Cause(ctx))
-		}
-		at := c.at.Load()
-		sent++
-		if out, err = c.send(ctx, c.addresses[at%uint64(len(c.addresses))], body); err == nil {
-			return out, sent, checkResults(out, r)
-		}
-		if _, is := errors.AsType[*store.Error](err); is {
-			return out, sent, err
-		}
-		if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
-			sent--
-		}
-		if ctx.Err() == nil {
-			c.at.CompareAndSwap(at, at+1)
-		}
-		pause.Reset(wait)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.givenUp = true
+	err := errors.New("the client is closed")
+	if ctx.Err() != nil {
+		err = fmt.Errorf("no controller answers (%v): %w", c.why, context.Cause(ctx))
 	}
-}
-
-// checkText refuses keys that are not UTF-8: JSON would make different ones equal.
-func checkText(ops []store.Op) error {
-	for i, o := range ops {
-		for _, text := range []string{o.Key, o.From, o.To, o.Prefix} {
-			if !utf8.ValidString(text) {
-				return &store.Error{Code: store.Invalid, Message: fmt.Sprintf("%q is not UTF-8", text), Op: i}
-			}
-		}
-	}
-	return nil
-}
-
-func checkResults(out store.Response, r store.Request) error {
-	if len(out.Results) != len(r.Ops) {
-		return fmt.Errorf("%d results for %d ops", len(out.Results), len(r.Ops))
-	}
-	return nil
-}
-
-// attemptTimeout is how long one controller has to answer. Controllers answer within 5 seconds.
-const attemptTimeout = 8 * time.Second
-
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 4 << 20
-
-// send sends a request once. The error is a *store.Error if the namespace refuses it.
-func (c *Client) send(ctx context.Context, address string, body []byte) (out store.Response, err error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+c.path, bytes.NewReader(body))
-	if err != nil {
-		return out, err
-	}
-	q.Header.Set("Content-Type", "application/json")
-	a, err := c.http.Do(q)
-	if err != nil {
-		return out, err
-	}
-	defer a.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer))
-	if err != nil {
-		return out, err
-	}
-	if a.StatusCode == http.StatusOK {
-		err = json.Unmarshal(text, &out)
-		return out, err
-	}
-	var failed struct{ Error *store.Error }
-	if json.Unmarshal(text, &failed) == nil && failed.Error != nil {
-		return out, failed.Error
-	}
-	text = bytes.TrimSpace(text)
 	switch {
-	case a.StatusCode == http.StatusNotFound:
-		return out, &store.Error{Code: store.Failed, Op: -1, Message: fmt.Sprintf(
-			"%s has no store: add %s to `apps` in the cluster file (%s)", address, store.Name, text)}
-	case a.StatusCode < http.StatusBadGateway: // it will be the same at another one
-		return out, &store.Error{Code: store.Failed, Op: -1, Message: fmt.Sprintf("%s: %s", a.Status, text)}
+	case w.answered:
+		return w.outcomes, w.err
+	case w.sent && w.lane == writes:
+		return nil, &UnknownError{err}
 	}
-	return out, fmt.Errorf("%s answers with %s: %s", address, a.Status, text)
+	return nil, err
+}
+
+// nudge has run look whether there is something to send.
+func (c *Client) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// measure looks at the ops.
+func (w *work) measure() error {
+	if len(w.transactions) == 0 || len(w.transactions) > store.MaxOps {
+		return store.Fail(store.Invalid, "a batch has 1 to %d transactions, this one has %d", store.MaxOps,
+			len(w.transactions))
+	}
+	for _, ops := range w.transactions {
+		for i := range ops {
+			o := &ops[i]
+			for _, text := range [...]string{o.Key, o.Start, o.End, o.Prefix} {
+				if !utf8.ValidString(text) {
+					refused := store.Fail(store.Invalid, "%q is not UTF-8", text)
+					refused.Op = i
+					return refused
+				}
+			}
+			w.ops++
+			w.size += o.Size()
+			if o.Kind.Writes() {
+				w.lane = writes
+			}
+			w.alone = w.alone || o.Kind.LooksAtMany() || o.Kind == store.CloseSession
+		}
+	}
+	return nil
 }

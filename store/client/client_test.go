@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,15 +15,12 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// route is where the store serves requests.
-var route = store.New().Routes()[0]
 
 // controllers serve a namespace, at several addresses. Unless they are healthy, they lose requests and answers.
 type controllers struct {
@@ -49,14 +45,32 @@ func serve(t *testing.T, addresses int) *controllers {
 	if err != nil {
 		t.Fatal(err)
 	}
+	path, h := rpc.New().Serve(c.call)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /apps/store/{namespace}", c.answer)
+	mux.Handle(path, h)
 	for range addresses {
-		s := httptest.NewServer(mux)
-		t.Cleanup(s.Close)
-		c.addresses = append(c.addresses, strings.TrimPrefix(s.URL, "http://"))
+		c.addresses = append(c.addresses, listen(t, mux))
 	}
 	return c
+}
+
+// listen serves HTTP/2, and returns the address.
+func listen(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// gone returns an address at which nobody listens.
+func gone(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.NotFoundHandler())
+	s.Close()
+	return s.Listener.Addr().String()
 }
 
 func (c *controllers) client() *Client {
@@ -81,57 +95,42 @@ func serveTable(t *testing.T, addresses int) (*controllers, *Client) {
 	return c, cl
 }
 
-func (c *controllers) answer(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		c.t.Error(err)
-	}
+// call executes a call, unless it is lost.
+func (c *controllers) call(_ context.Context, q ledger.Call) ([]byte, error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	fate := c.rand.IntN(4)
 	if c.healthy.Load() {
 		fate = 3
 	}
-	var a httpcall.Response
-	if fate > 0 {
-		a = c.execute(r.PathValue("namespace"), body)
+	if fate == 0 {
+		return nil, errors.New("nobody leads")
 	}
-	if fate == 2 { // it comes twice
-		a = c.execute(r.PathValue("namespace"), body)
+	answer, err := c.execute(q)
+	switch fate {
+	case 1:
+		return nil, ledger.ErrUnanswered
+	case 2: // it comes twice
+		return c.execute(q)
 	}
-	c.mu.Unlock()
-	switch {
-	case fate == 0:
-		http.Error(w, "nobody leads", http.StatusServiceUnavailable)
-	case fate == 1:
-		panic(http.ErrAbortHandler) // the answer is lost
-	case a.Status != 0:
-		w.WriteHeader(a.Status)
-		fallthrough
-	default:
-		_, _ = w.Write(a.Body)
-	}
+	return answer, err
 }
 
-// execute executes a request and commits it.
-func (c *controllers) execute(ns string, body []byte) httpcall.Response {
+// execute executes a call and commits it.
+func (c *controllers) execute(q ledger.Call) ([]byte, error) {
 	c.id++
-	message := httpcall.Encode(httpcall.Request{Values: map[string]string{"namespace": ns}, Body: body})
-	err := c.core.Call(ledger.Call{Actor: ledger.Actor{App: store.Name, Shard: ledger.Shard{Key: ledger.Key{S: ns}}},
-		Name: route, Message: message, ID: c.id})
+	q.ID = c.id
+	err := c.core.Call(q)
 	entry, ok := c.core.Cut()
 	if err == nil && ok {
 		err = c.core.Commit(entry)
 	}
 	answers := c.core.Answers()
 	if err != nil || len(answers) != 1 || answers[0].Failed {
-		c.t.Errorf("%s: %+v, %v", body, answers, err)
-		return httpcall.Response{Status: http.StatusInternalServerError}
+		c.t.Errorf("%+v, %v", answers, err)
+		return nil, ledger.ErrCallFailed
 	}
-	a, err := httpcall.Decode[httpcall.Response](answers[0].Message)
-	if err != nil {
-		c.t.Error(err)
-	}
-	return a
+	return answers[0].Message, nil
 }
 
 // pass lets ledger time go by.
@@ -211,40 +210,13 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v", o.Kind, err)
 		}
 	}
-	nobody := httptest.NewServer(http.NotFoundHandler())
-	defer nobody.Close()
-	without, err := New("n", strings.TrimPrefix(nobody.URL, "http://"))
+	without, err := New("n", listen(t, http.NotFoundHandler()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer without.Close()
 	if _, err := without.Do(t.Context(), add("t")); err == nil || !strings.Contains(err.Error(), "add store to `apps`") {
 		t.Errorf("without a store: %v", err)
-	}
-
-	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
-		t.Fatal(err)
-	}
-	var giveUp atomic.Pointer[context.CancelFunc]
-	aborts := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		(*giveUp.Load())()
-		panic(http.ErrAbortHandler)
-	}))
-	defer aborts.Close()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	for s, patience := range map[*httptest.Server]time.Duration{aborts: time.Hour, gone: 20 * time.Millisecond} {
-		cl.addresses = []string{strings.TrimPrefix(s.URL, "http://")}
-		for _, o := range []store.Op{add("t"), {Kind: store.ListTables}} {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			giveUp.Store(&cancel)
-			_, err := cl.Do(ctx, o)
-			_, unknown := errors.AsType[*UnknownError](err)
-			if unknown != (s == aborts && o.Kind.Writes()) || !errors.Is(err, ctx.Err()) {
-				t.Errorf("%s that nobody answers: %v", o.Kind, err)
-			}
-			cancel()
-		}
 	}
 	if _, err := New("n"); err == nil {
 		t.Error("a client without addresses")
@@ -260,59 +232,130 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A client whose requests nobody answers says whether they may have been executed.
+func TestNobodyAnswers(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		_, cl := serveTable(t, 1)
+		if _, err := cl.Do(t.Context(), add("t")); err != nil {
+			t.Fatal(err)
+		}
+		received := make(chan struct{}, 1)
+		path, h := rpc.New().Serve(func(ctx context.Context, _ ledger.Call) ([]byte, error) {
+			received <- struct{}{}
+			<-ctx.Done()
+			return nil, ledger.ErrUnanswered
+		})
+		mux := http.NewServeMux()
+		mux.Handle(path, h)
+		address := listen(t, mux)
+		if !sent {
+			address = gone(t)
+		}
+		deaf, err := New("n", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deaf.session = 1
+		for _, o := range []store.Op{add("t"), {Kind: store.ListTables}} {
+			ctx, cancel := context.WithCancel(t.Context())
+			if sent {
+				go func() { <-received; cancel() }() // ends with the request
+			} else {
+				time.AfterFunc(20*time.Millisecond, cancel)
+			}
+			_, err := deaf.Do(ctx, o)
+			_, unknown := errors.AsType[*UnknownError](err)
+			if unknown != (sent && o.Kind.Writes()) || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, sent %v: %v", o.Kind, sent, err)
+			}
+			cancel()
+		}
+		deaf.session = 0
+		deaf.Close()
+	}
+}
+
 // A client that was idle until its session had expired, and whose controller is dead, goes on with another one.
 func TestIdleFailover(t *testing.T) {
-	c, cl := serveTable(t, 2)
+	c, cl := serveTable(t, 1)
 	c.pass(2 * store.SessionTime)
-	dead := httptest.NewServer(http.NotFoundHandler())
-	dead.Close()
-	cl.addresses[cl.at.Load()] = strings.TrimPrefix(dead.URL, "http://")
-	cl.http.CloseIdleConnections()
-	if out, err := cl.Do(t.Context(), add("t")); err != nil || out.Results[0].Value != 1 {
+	id := cl.session
+	cl.Close()
+	again, err := New("n", gone(t), c.addresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	again.session = id
+	if out, err := again.Do(t.Context(), add("t")); err != nil || out.Results[0].Value != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
 
 // A controller that does not execute the second attempt says nothing of the first one.
 func TestSecondAttemptFails(t *testing.T) {
-	_, cl := serveTable(t, 1)
+	c := serve(t, 1)
+	c.healthy.Store(true)
 	n := 0
-	fails := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if n++; n == 1 {
-			panic(http.ErrAbortHandler)
+	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+		switch n++; n {
+		case 1, 2: // it opens a session
+			return c.call(ctx, q)
+		case 3:
+			return nil, ledger.ErrUnanswered
 		}
-		http.Error(w, "suspended", http.StatusInternalServerError)
-	}))
-	defer fails.Close()
-	cl.addresses = []string{strings.TrimPrefix(fails.URL, "http://")}
-	_, err := cl.Do(t.Context(), add("t"))
-	if _, unknown := errors.AsType[*UnknownError](err); !unknown || !strings.Contains(err.Error(), "suspended") {
+		return nil, ledger.ErrCallFailed
+	})
+	mux := http.NewServeMux()
+	mux.Handle(path, h)
+	cl, err := New("n", listen(t, mux))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = cl.Do(t.Context(), add("t"))
+	if _, unknown := errors.AsType[*UnknownError](err); !unknown || !errors.Is(err, ledger.ErrCallFailed) &&
+		!strings.Contains(err.Error(), "failed") {
 		t.Errorf("%v", err)
 	}
 }
 
-// Who waits for a session that another request opens gives up with its own context.
-func TestWaitForSession(t *testing.T) {
-	begun, open := make(chan struct{}), make(chan struct{})
-	s := sessions{opening: make(chan struct{}, 1), open: func(context.Context) (uint64, error) {
-		close(begun)
-		<-open
-		return 1, nil
-	}}
-	var first sync.WaitGroup
-	first.Go(func() {
-		if _, _, _, err := s.begin(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-	<-begun
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, _, _, err := s.begin(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+// Transactions of a batch have outcomes of their own, and those of many callers are sent together.
+func TestBatch(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	put := store.Op{Kind: store.Create, Table: "t", Key: "k", Columns: map[string][]byte{"value": []byte("1")}}
+	out, err := cl.Batch(t.Context(), []store.Op{put}, []store.Op{put}, []store.Op{add("t"), {Kind: store.Get, Table: "t",
+		Key: "none"}}, []store.Op{add("t")})
+	if err != nil {
+		t.Fatal(err)
 	}
-	close(open)
-	first.Wait()
+	if out[0].Error != nil || out[1].Error == nil || out[1].Error.Code != store.Exists || out[2].Error == nil ||
+		out[2].Error.Op != 1 || out[3].Error != nil || out[3].Results[0].Value != 2 {
+		t.Errorf("%+v", out)
+	}
+	c.mu.Lock()
+	before := c.id
+	var callers sync.WaitGroup
+	for range 4 * store.Window {
+		callers.Go(func() {
+			if _, err := cl.Do(t.Context(), add("t")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for waits := func() bool { cl.mu.Lock(); defer cl.mu.Unlock(); return len(cl.lanes[writes].queue) > 0 }; !waits(); {
+		time.Sleep(time.Millisecond)
+	}
+	c.mu.Unlock()
+	callers.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sent := c.id - before; sent >= 4*store.Window {
+		t.Errorf("%d requests for %d transactions", sent, 4*store.Window)
+	}
 }
 
 // A request that was given up does not hold up later ones.

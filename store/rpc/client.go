@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// pingAfter is when a connection that says nothing is checked, and for how long: a controller may hang or be cut off.
+const pingAfter = 2 * time.Second
+
+// Transport returns a transport of HTTP/2, with one connection for each controller.
+func Transport() *http.Transport {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return &http.Transport{Protocols: p, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}}
+}
+
+// Stream is a stream of requests to one controller. One goroutine may send, and another one receive.
+type Stream struct {
+	on     *connect.BidiStreamForClient[Request, Response]
+	cancel context.CancelFunc
+}
+
+// Open opens a stream to the controller at HOST:PORT. If it fails, the controller has received nothing. The error is
+// ErrNoStore if the controller does not have the application. The stream ends with ctx, and with Close.
+func Open(ctx context.Context, via *http.Transport, address string, patience time.Duration) (*Stream, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+stream,
+		connect.WithCodec(binary{}), connect.WithReadMaxBytes(2*store.MaxReply))
+	s := &Stream{c.CallBidiStream(ctx), cancel}
+	late := time.AfterFunc(patience, cancel)
+	defer late.Stop()
+	if err := s.on.Send(nil); err != nil { // the headers
+		s.Close()
+		return nil, err
+	}
+	if strings.HasPrefix(s.on.ResponseHeader().Get("Content-Type"), "application/connect") {
+		return s, nil
+	}
+	_, err := s.on.Receive()
+	s.Close()
+	switch {
+	case err == nil:
+		err = errors.New("it answers before the first request")
+	case connect.CodeOf(err) == connect.CodeUnimplemented:
+		err = fmt.Errorf("%w (%w)", ErrNoStore, err)
+	}
+	return nil, fmt.Errorf("%s: %w", address, err)
+}
+
+// ErrNoStore is the error of a controller that does not have the application.
+var ErrNoStore = errors.New("it has no store: add store to `apps` in the cluster file")
+
+// Send sends a request.
+func (s *Stream) Send(r *store.Request) error { return s.on.Send(&Request{r.Append(nil)}) }
+
+// Receive returns the next response.
+func (s *Stream) Receive() (out store.Response, err error) {
+	m, err := s.on.Receive()
+	if err == nil {
+		err = out.Decode(m.Encoded)
+	}
+	return out, err
+}
+
+// Close ends the stream, and what is sent or received meanwhile.
+func (s *Stream) Close() {
+	s.cancel()
+	_ = s.on.CloseRequest()
+	_ = s.on.CloseResponse()
+}

@@ -1,0 +1,111 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"connectrpc.com/connect"
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// Request and Response are encoded messages of store.proto, of that name.
+type (
+	Request  struct{ Encoded []byte }
+	Response struct{ Encoded []byte }
+)
+
+// encoded returns where a message is encoded, and its name; nil if it is none of store.proto.
+func encoded(message any) (b *[]byte, name protoreflect.Name) {
+	switch m := message.(type) {
+	case *Request:
+		return &m.Encoded, "Request"
+	case *Response:
+		return &m.Encoded, "Response"
+	}
+	return nil, ""
+}
+
+// binary is the codec of protobuf. It encodes nothing, but the messages of gRPC itself.
+type binary struct{}
+
+func (binary) Name() string { return "proto" }
+
+func (binary) Marshal(message any) ([]byte, error) {
+	if b, _ := encoded(message); b != nil {
+		return *b, nil
+	}
+	if m, is := message.(proto.Message); is {
+		return proto.Marshal(m)
+	}
+	return nil, fmt.Errorf("%T is no message", message)
+}
+
+func (binary) Unmarshal(data []byte, message any) error {
+	if b, _ := encoded(message); b != nil {
+		*b = bytes.Clone(data) // it is reused
+		return nil
+	}
+	if m, is := message.(proto.Message); is {
+		return proto.Unmarshal(data, m)
+	}
+	return fmt.Errorf("%T is no message", message)
+}
+
+// text is the codec of JSON, as protobuf defines it.
+type text struct{}
+
+func (text) Name() string { return "json" }
+
+func (text) Marshal(message any) ([]byte, error) {
+	b, name := encoded(message)
+	if b == nil {
+		return nil, fmt.Errorf("%T is no message", message)
+	}
+	m := newMessage(name)
+	if err := proto.Unmarshal(*b, m); err != nil {
+		return nil, err
+	}
+	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+}
+
+func (text) Unmarshal(data []byte, message any) error {
+	b, name := encoded(message)
+	if b == nil {
+		return fmt.Errorf("%T is no message", message)
+	}
+	m := newMessage(name)
+	err := protojson.Unmarshal(data, m)
+	if err == nil {
+		*b, err = proto.Marshal(m)
+	}
+	return err
+}
+
+func newMessage(name protoreflect.Name) *dynamicpb.Message {
+	return dynamicpb.NewMessage(File().Messages().ByName(name))
+}
+
+// File is the description of store.proto.
+var File = sync.OnceValue(func() protoreflect.FileDescriptor {
+	const name = "store.proto"
+	c := protocompile.Compiler{Resolver: &protocompile.SourceResolver{
+		Accessor: protocompile.SourceAccessorFromMap(map[string]string{name: store.Proto})}}
+	files, err := c.Compile(context.Background(), name)
+	if err != nil {
+		panic(err) // it is part of this program
+	}
+	return files[0]
+})
+
+// codecs are those of both kinds of messages.
+func codecs() connect.Option {
+	return connect.WithOptions(connect.WithCodec(binary{}), connect.WithCodec(text{}))
+}

@@ -1,0 +1,274 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// through returns a message after a way through protobuf's own decoder, its JSON, and back. Fields that store.proto
+// does not have are lost.
+func through(t testing.TB, name protoreflect.Name, encoded []byte) []byte {
+	t.Helper()
+	m := newMessage(name)
+	if err := proto.Unmarshal(encoded, m); err != nil {
+		t.Fatal(err)
+	}
+	b, err := protojson.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Request
+	var in any = &out
+	if name == "Response" {
+		in = (*Response)(&out)
+	}
+	if err := (text{}).Unmarshal(b, in); err != nil {
+		t.Fatal(err)
+	}
+	return out.Encoded
+}
+
+// The codec by hand is that of store.proto.
+func TestRequest(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		columns := rapid.MapOfN(rapid.StringN(1, 4, 9), rapid.SliceOfN(rapid.Byte(), 0, 200), 0, 3)
+		texts := rapid.StringN(0, 5, 20)
+		r := store.Request{ID: rapid.Uint64().Draw(rt, "id"), Namespace: texts.Draw(rt, "namespace"),
+			Session: rapid.Uint64().Draw(rt, "session"), Seq: rapid.Uint64().Draw(rt, "seq"), Acked: 7}
+		for range rapid.IntRange(0, 3).Draw(rt, "transactions") {
+			var ops []store.Op
+			for range rapid.IntRange(0, 3).Draw(rt, "ops") {
+				o := store.Op{Kind: store.Kind(rapid.IntRange(0, int(store.CloseSession)).Draw(rt, "kind")),
+					Table: texts.Draw(rt, "table"), Key: texts.Draw(rt, "key"), Column: texts.Draw(rt, "column"),
+					Delta: rapid.Int64().Draw(rt, "delta"), Start: "s", End: texts.Draw(rt, "end"), Prefix: "p",
+					Limit: rapid.IntRange(0, store.MaxPage).Draw(rt, "limit")}
+				if c := columns.Draw(rt, "columns"); len(c) > 0 {
+					o.Columns = c
+				}
+				if rapid.Bool().Draw(rt, "conditional") {
+					v := rapid.Uint64Range(0, 2).Draw(rt, "version")
+					o.Condition = &store.Condition{Version: &v, Columns: map[string][]byte{"a": []byte("b")}}
+					o.Only = []string{"x", "y"}
+					o.Definition = &store.Definition{Columns: []string{"c", "d"}, RefersTo: "e", Through: "d"}
+				}
+				ops = append(ops, o)
+			}
+			r.Transactions = append(r.Transactions, ops)
+		}
+		encoded := r.Append(nil)
+		for _, b := range [][]byte{encoded, through(t, "Request", encoded)} {
+			var got store.Request
+			if err := got.Decode(b); err != nil || !reflect.DeepEqual(got, r) {
+				rt.Fatalf("%+v (%v), want %+v", got, err, r)
+			}
+		}
+	})
+}
+
+func TestResponse(t *testing.T) {
+	row := store.Row{Key: "k", Version: 9, Columns: map[string][]byte{"a": []byte("1"), "b": {}}}
+	table := store.Table{Version: 3, Definition: store.Definition{Columns: []string{"a"}, RefersTo: "b", Through: "a"}}
+	r := store.Response{ID: 8, Error: &store.Error{Code: store.Unknown, Message: "why", Op: -1}, Outcomes: []store.Outcome{
+		{Revision: 5, Results: []store.Result{{Version: 4, Row: &row, Rows: []store.Row{row, row}, Next: "n",
+			Value: math.MinInt64, Session: 2, Tables: map[string]store.Table{"t": table, "u": table}}, {}}},
+		{Error: &store.Error{Code: store.Conflict, Message: strings.Repeat("m", 300), Op: 0}}, {}}}
+	encoded := r.Append(nil)
+	for _, b := range [][]byte{encoded, through(t, "Response", encoded)} {
+		var got store.Response
+		if err := got.Decode(b); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v (%v), want %+v", got, err, r)
+		}
+	}
+}
+
+// The names of kinds and codes are those of store.proto.
+func TestNames(t *testing.T) {
+	for path, name := range map[string]func(i int) string{
+		"Op.Kind":    func(i int) string { return store.Kind(i).String() },
+		"Error.Code": func(i int) string { return store.Code(i).String() },
+	} {
+		of, enum, _ := strings.Cut(path, ".")
+		values := File().Messages().ByName(protoreflect.Name(of)).Enums().ByName(protoreflect.Name(enum)).Values()
+		for i := range values.Len() {
+			if v := values.Get(i); int(v.Number()) != i || string(v.Name()) != name(i) {
+				t.Errorf("%s %d is %s, and here %s", path, v.Number(), v.Name(), name(i))
+			}
+		}
+		if next := name(values.Len()); next != fmt.Sprint(values.Len()) {
+			t.Errorf("store.proto has no %s %s", path, next)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add((&store.Request{ID: 1, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.Get, Key: "k"}}}}).Append(nil))
+	f.Add((&store.Response{Outcomes: []store.Outcome{{Results: []store.Result{{Next: "n"}}}}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q, again store.Request
+		if q.Decode(b) == nil {
+			if err := again.Decode(through(t, "Request", q.Append(nil))); err != nil {
+				t.Error(err)
+			}
+		}
+		var r store.Response
+		if r.Decode(b) == nil {
+			through(t, "Response", r.Append(nil))
+		}
+	})
+}
+
+// serve serves the store of one core, or what call does, and returns the address.
+func serve(t *testing.T, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
+	t.Helper()
+	core, err := ledger.New([]ledger.Application{store.New()}, ledger.Limits{})
+	if err == nil {
+		err = core.Lead(1, time.Now().UnixNano())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex // guards core
+	if call == nil {
+		call = func(_ context.Context, q ledger.Call) ([]byte, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			err := core.Call(q)
+			if entry, ok := core.Cut(); ok && err == nil {
+				err = core.Commit(entry)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return core.Answers()[0].Message, nil
+		}
+	}
+	path, h := New().Serve(call)
+	mux := http.NewServeMux()
+	mux.Handle(path, h)
+	s := httptest.NewUnstartedServer(mux)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// Any client of HTTP can use the store with JSON.
+func TestJSON(t *testing.T) {
+	address := serve(t, nil)
+	for _, step := range []struct{ body, want string }{
+		{`{"namespace":"n","transactions":[{"ops":[{"op":"create_table","table":"t"},
+			{"op":"put","table":"t","key":"k","columns":{"value":"NQ=="}}]}]}`,
+			`{"outcomes":[{"revision":"2","results":[{"version":"1"},{"version":"2"}]}]}`},
+		{`{"id":3,"namespace":"n","transactions":[{"ops":[{"op":"get","table":"t","key":"k","only":["value"]}]}]}`,
+			`{"id":"3","outcomes":[{"revision":"2","results":[{"version":"2",` +
+				`"row":{"key":"k","version":"2","columns":{"value":"NQ=="}}}]}]}`},
+		{`{"namespace":"n","transactions":[{"ops":[{"op":"get","table":"t","key":"l"}]}]}`,
+			`{"outcomes":[{"error":{"code":"not_found","message":"there is no row \"l\"","op":0}}]}`},
+		{`{"namespace":"/","transactions":[{}]}`, `{"error":{"code":"invalid",`},
+		{`{"namespace":"n","transaction":[{}]}`, `"code":"invalid_argument"`},
+		{`{`, `"code":"invalid_argument"`},
+	} {
+		r, err := http.Post("http://"+address+do, "application/json", strings.NewReader(step.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if plain := strings.ReplaceAll(string(got), " ", ""); err != nil ||
+			!strings.Contains(plain, strings.ReplaceAll(step.want, " ", "")) {
+			t.Errorf("%s: %s (%v), want %s", step.body, got, err, step.want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Clients of all protocols are served.
+func TestProtocols(t *testing.T) {
+	address := serve(t, nil)
+	via := Transport()
+	defer via.CloseIdleConnections()
+	request := store.Request{ID: 4, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
+	for name, o := range map[string]connect.ClientOption{"gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
+		"Connect": connect.WithClientOptions()} {
+		c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+do, o,
+			connect.WithCodec(binary{}))
+		var out store.Response
+		r, err := c.CallUnary(t.Context(), connect.NewRequest(&Request{request.Append(nil)}))
+		if err == nil {
+			err = out.Decode(r.Msg.Encoded)
+		}
+		if err != nil || out.ID != 4 || len(out.Outcomes) != 1 || out.Outcomes[0].Error != nil {
+			t.Errorf("%s: %+v, %v", name, out, err)
+		}
+		large := bytes.Repeat([]byte{0}, store.MaxRequest+1)
+		if _, err := c.CallUnary(t.Context(), connect.NewRequest(&Request{large})); connect.CodeOf(err) !=
+			connect.CodeResourceExhausted {
+			t.Errorf("%s, a large request: %v", name, err)
+		}
+	}
+}
+
+// A stream answers each request, whatever becomes of it, and executes several at a time.
+func TestStream(t *testing.T) {
+	ends := []error{errors.New("nobody leads"), ledger.ErrUnanswered, ledger.ErrCallFailed, nil}
+	codes := []store.Code{store.Unavailable, store.Unknown, store.Failed, 0}
+	all := make(chan struct{}, len(ends))
+	address := serve(t, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil {
+			t.Error(err)
+		}
+		all <- struct{}{}
+		for len(all) < len(ends) { // all are executed at the same time
+			time.Sleep(time.Millisecond)
+		}
+		return (&store.Response{ID: r.ID}).Append(nil), ends[r.ID-1]
+	})
+	via := Transport()
+	defer via.CloseIdleConnections()
+	s, err := Open(t.Context(), via, address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range ends {
+		r := store.Request{ID: uint64(i) + 1, Namespace: "n", Transactions: [][]store.Op{{}}}
+		if err := s.Send(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range ends {
+		r, err := s.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := codes[r.ID-1]; (code != 0) != (r.Error != nil) || code != 0 && r.Error.Code != code {
+			t.Errorf("%+v, want %v", r, code)
+		}
+	}
+}
