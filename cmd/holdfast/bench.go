@@ -34,7 +34,8 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		benchInstrumentationCommand(),
 		benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
-		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchPlacementCommand())
+		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchStoreCommand(),
+		benchPlacementCommand())
 	return cmd
 }
 

@@ -77,3 +77,14 @@ func (s *Stream) Close() {
 	_ = s.on.CloseRequest()
 	_ = s.on.CloseResponse()
 }
+
+// Do has the controller at HOST:PORT execute one request.
+func Do(ctx context.Context, via *http.Transport, address string, r *store.Request) (out store.Response, err error) {
+	c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+do,
+		connect.WithCodec(binary{}), connect.WithReadMaxBytes(2*store.MaxReply))
+	a, err := c.CallUnary(ctx, connect.NewRequest(&Request{r.Append(nil)}))
+	if err == nil {
+		err = out.Decode(a.Msg.Encoded)
+	}
+	return out, err
+}

@@ -38,12 +38,15 @@ type binary struct{}
 
 func (binary) Name() string { return "proto" }
 
-func (binary) Marshal(message any) ([]byte, error) {
+func (c binary) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+// MarshalAppend copies what is encoded, because connect uses what it gets for other messages later.
+func (binary) MarshalAppend(to []byte, message any) ([]byte, error) {
 	if b, _ := encoded(message); b != nil {
-		return *b, nil
+		return append(to, *b...), nil
 	}
 	if m, is := message.(proto.Message); is {
-		return proto.Marshal(m)
+		return proto.MarshalOptions{}.MarshalAppend(to, m)
 	}
 	return nil, fmt.Errorf("%T is no message", message)
 }

@@ -272,3 +272,33 @@ func TestStream(t *testing.T) {
 		}
 	}
 }
+
+// Messages do not become parts of others: the answers to several calls are in one buffer.
+func TestSharedBuffer(t *testing.T) {
+	const requests = 2000
+	shared := bytes.Repeat((&store.Response{Error: store.Fail(store.Failed, "%0100d", 7)}).Append(nil), 64)
+	size := len(shared) / 64
+	address := serve(t, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil || r.Namespace != "n" {
+			t.Errorf("%q is received: %v", q.Message, err)
+		}
+		at := int(r.ID) % 64 * size
+		return shared[at : at+size], nil
+	})
+	via := Transport()
+	defer via.CloseIdleConnections()
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for n := range requests / 8 {
+				r := store.Request{ID: uint64(n*8 + i), Namespace: "n", Transactions: [][]store.Op{{{Key: "k"}}}}
+				if out, err := Do(t.Context(), via, address, &r); err != nil || out.Error.Message != fmt.Sprintf("%0100d", 7) {
+					t.Errorf("%+v, %v", out, err)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+}

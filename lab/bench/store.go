@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/client"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
+)
+
+// Store measures the consistent data store beside a cluster of etcd: updates and reads of three replicas, in batches over
+// a stream and in one request each, under load and alone.
+type Store struct {
+	Binary     string // the holdfast binary
+	Etcd       string // the etcd binary
+	Batch      int    // updates of a batch
+	Callers    int    // of batches at a time
+	Clients    int    // with one update at a time, of the store and of etcd
+	Seconds    int    // how long each measurement lasts
+	Durability string
+}
+
+// Validate returns a *FieldError for a value that cannot be.
+func (s Store) Validate() error {
+	return cmp.Or(inRange("batch", s.Batch, 1, store.MaxOps), inRange("callers", s.Callers, 1, 64),
+		inRange("clients", s.Clients, 1, 1000), inRange("seconds", s.Seconds, 1, 3600), isDurability(s.Durability))
+}
+
+// What is written: as many keys, and values of so many bytes.
+const (
+	storeKeys  = 10_000
+	storeValue = 32
+	storeTable = "rows"
+)
+
+func storeKey(n int) string { return fmt.Sprintf("row%06d", n%storeKeys) }
+
+// Run runs the benchmark.
+func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
+	r := Report{Bench: "store", Figures: map[string]float64{}, Setup: map[string]any{
+		"replicas": "3 processes on loopback, as for etcd; all share the machine with the clients, which ask the leader",
+		"data":     fmt.Sprintf("%d keys, values of %d bytes; each update is a transaction", storeKeys, storeValue),
+		"batched":  fmt.Sprintf("%d batches of %d updates or reads at a time, over one stream", s.Callers, s.Batch),
+		"unary":    fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
+		"alone":    "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
+	}}
+	if err := s.ours(ctx, progress, r.Figures); err != nil {
+		return Report{}, err
+	}
+	if err := s.etcd(ctx, progress, r.Figures); err != nil {
+		return Report{}, err
+	}
+	f := r.Figures
+	f["ratio_etcd_batched"] = f["updates_per_s"] / f["etcd_puts_per_s"]
+	f["ratio_etcd_unary"] = f["unary_updates_per_s"] / f["etcd_puts_per_s"]
+	f["ratio_etcd_p50"] = f["alone_update_p50_us"] / f["etcd_alone_put_p50_us"]
+	return r, nil
+}
+
+// ours adds the figures of the store.
+func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64) error {
+	c, end, err := startCluster(ctx, cluster.Config{Binary: s.Binary, Apps: []string{store.Name},
+		Durability: s.Durability})
+	if err != nil {
+		return err
+	}
+	defer end()
+	leader, err := c.WaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	cl, err := client.New("bench", leader.REST)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if _, err := cl.Do(ctx, store.Op{Kind: store.CreateTable, Table: storeTable}); err != nil {
+		return c.WithLogs(err)
+	}
+	value := make([]byte, storeValue)
+	put := func(n int) store.Op {
+		return store.Op{Kind: store.Put, Table: storeTable, Key: storeKey(n),
+			Columns: map[string][]byte{store.DefaultColumn: value}}
+	}
+	get := func(n int) store.Op { return store.Op{Kind: store.Get, Table: storeTable, Key: storeKey(n)} }
+	batches := func(name, latency string, op func(int) store.Op) error {
+		var n atomic.Int64
+		return s.measure(progress, s.Callers, float64(s.Batch), name, latency, f, func(int) error {
+			ops := make([][]store.Op, s.Batch)
+			for i := range ops {
+				ops[i] = []store.Op{op(int(n.Add(1)))}
+			}
+			out, err := cl.Batch(ctx, ops...)
+			if err == nil && out[0].Error != nil {
+				err = out[0].Error
+			}
+			return err
+		})
+	}
+	err = batches("updates_per_s", "update", put)
+	if err == nil {
+		err = batches("linearizable_reads_per_s", "read", get)
+	}
+	via := rpc.Transport()
+	defer via.CloseIdleConnections()
+	if err == nil {
+		err = s.unary(ctx, progress, via, leader.REST, s.Clients, "unary_updates_per_s", "unary_update", put, f)
+	}
+	if err == nil {
+		err = s.unary(ctx, progress, via, leader.REST, 1, "alone_updates_per_s", "alone_update", put, f)
+	}
+	if err != nil {
+		return c.WithLogs(err)
+	}
+	return nil
+}
+
+// unary adds the figures of clients with a session each, and one request at a time.
+func (s Store) unary(ctx context.Context, progress Progress, via *http.Transport, address string, clients int, name,
+	latency string, put func(int) store.Op, f map[string]float64) error {
+	sessions, seqs := make([]uint64, clients), make([]uint64, clients)
+	ask := func(i int, ops ...store.Op) (store.Outcome, error) {
+		r := store.Request{Namespace: "bench", Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
+			Transactions: [][]store.Op{ops}}
+		out, err := rpc.Do(ctx, via, address, &r)
+		switch {
+		case err != nil:
+			return store.Outcome{}, err
+		case out.Error != nil:
+			return store.Outcome{}, out.Error
+		case out.Outcomes[0].Error != nil:
+			return store.Outcome{}, out.Outcomes[0].Error
+		}
+		return out.Outcomes[0], nil
+	}
+	for i := range sessions {
+		out, err := ask(i, store.Op{Kind: store.OpenSession})
+		if err != nil {
+			return err
+		}
+		sessions[i] = out.Results[0].Session
+	}
+	return s.measure(progress, clients, 1, name, latency, f, func(i int) error {
+		seqs[i]++
+		_, err := ask(i, put(i*7919+int(seqs[i])))
+		return err
+	})
+}
+
+// measure has callers call f again and again, and adds how much that is in a second, and how long a call takes.
+func (s Store) measure(progress Progress, callers int, each float64, name, latency string, figures map[string]float64,
+	f func(i int) error) error {
+	about := time.Duration(s.Seconds) * time.Second
+	defer progress.during(about, name)()
+	var mu sync.Mutex // guards all
+	var all []float64
+	began := time.Now()
+	err := together(callers, func(i int) error {
+		var took []float64
+		for time.Since(began) < about {
+			asked := time.Now()
+			if err := f(i); err != nil {
+				return err
+			}
+			took = append(took, micros(time.Since(asked)))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = slices.Concat(all, took)
+		return nil
+	})
+	figures[name] = float64(len(all)) * each / time.Since(began).Seconds()
+	figures[latency+"_p50_us"], figures[latency+"_p99_us"] = quantile(all, 0.5), quantile(all, 0.99)
+	return err
+}
