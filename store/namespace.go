@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -108,16 +107,23 @@ const maxDecoded = 4096
 // rows returns the cell of a table's rows.
 func (n *namespace) rows(t *table) ledger.Key { return ledger.Key{A: t.ID, S: n.name} }
 
-// find returns a row; false if it is not there.
+// find returns a row, until the next call; false if it is not there.
 func (n *namespace) find(t *table, key string) (r stored, there bool, err error) {
 	b, there := n.tx.Get(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key})
 	if !there {
-		return stored{columns: make([][]byte, len(t.Columns))}, false, nil
+		return stored{columns: n.scratch(t)}, false, nil
 	}
-	if r, err = decodeRow(b, len(t.Columns)); err != nil {
+	if r, err = decodeRow(b, n.scratch(t)); err != nil {
 		err = damaged("row "+strconv.Quote(key), n.name, err)
 	}
 	return r, true, err
+}
+
+// scratch returns columns without values, which are valid until the next call.
+func (n *namespace) scratch(t *table) [][]byte {
+	columns := n.app.columns[:len(t.Columns)]
+	clear(columns)
+	return columns
 }
 
 // existing is find for a row that must be there.
@@ -140,7 +146,8 @@ func (n *namespace) put(t *table, key string, r *stored, there bool) (version ui
 		}
 	}
 	r.version = n.next()
-	b := r.append(nil)
+	b := r.append(n.app.row[:0])
+	n.app.row = b
 	if n.written += len(b); n.written > MaxWritten {
 		return 0, Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
 	}
@@ -257,7 +264,7 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 			out.Next = key
 			return nil
 		}
-		r, err := decodeRow(b, len(t.Columns))
+		r, err := decodeRow(b, n.scratch(t))
 		if err != nil {
 			return damaged("row "+strconv.Quote(field.S), n.name, err)
 		}
@@ -282,14 +289,15 @@ func (c *Condition) holds(t *table, r *stored, there bool) error {
 	if c.Version != nil && *c.Version != r.version {
 		return Fail(Conflict, "the row has version %d, not %d", r.version, *c.Version)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Columns)) {
+	for _, want := range c.Columns {
+		name := want.Name
 		i, err := t.index(name)
 		switch {
 		case err != nil:
 			return err
 		case !there || r.columns[i] == nil:
 			return Fail(Conflict, "the row has no column %q", name)
-		case !bytes.Equal(r.columns[i], c.Columns[name]):
+		case !bytes.Equal(r.columns[i], want.Value):
 			return Fail(Conflict, "column %q has another value", name)
 		}
 	}
@@ -313,12 +321,12 @@ func (n *namespace) write(t *table, o *Op, out *Result) error {
 	if o.Kind != Update {
 		clear(r.columns)
 	}
-	for name, value := range o.Columns {
-		i, err := t.index(name)
+	for _, c := range o.Columns {
+		i, err := t.index(c.Name)
 		if err != nil {
 			return err
 		}
-		if r.columns[i] = value; value == nil {
+		if r.columns[i] = c.Value; c.Value == nil {
 			r.columns[i] = []byte{}
 		}
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -75,9 +76,9 @@ type Op struct {
 	Kind       Kind
 	Table, Key string // the key of the row: UTF-8
 
-	Columns   map[string][]byte // Create, Put, Update: what is written
-	Only      []string          // Get, List, Resolve: which columns are read; none: all
-	Condition *Condition        // Put, Update, Delete, Add: what must hold before
+	Columns   Columns    // Create, Put, Update: what is written
+	Only      []string   // Get, List, Resolve: which columns are read; none: all
+	Condition *Condition // Put, Update, Delete, Add: what must hold before
 
 	Column string // Add: which one; "" is DefaultColumn
 	Delta  int64  // Add
@@ -92,12 +93,43 @@ type Op struct {
 
 // Condition must hold for the row before an op changes it, or the op fails with Conflict.
 type Condition struct {
-	Version *uint64           // of the row; 0: it is not there
-	Columns map[string][]byte // the row has these, with these values
+	Version *uint64 // of the row; 0: it is not there
+	Columns Columns // the row has these, with these values
 }
 
 // DefaultColumn is the column of a table that is created without columns.
 const DefaultColumn = "value"
+
+// Column is a column of a row.
+type Column struct {
+	Name  string
+	Value []byte
+}
+
+// Columns are some columns of a row. If a name is there twice, the last one counts.
+type Columns []Column
+
+// Value returns DefaultColumn with a value.
+func Value(v []byte) Columns { return Columns{{DefaultColumn, v}} }
+
+// Get returns the value of a column; false if it is not there.
+func (c Columns) Get(name string) (value []byte, there bool) {
+	for _, c := range c {
+		if c.Name == name {
+			value, there = c.Value, true
+		}
+	}
+	return value, there
+}
+
+// MarshalJSON returns an object, with the values in base64.
+func (c Columns) MarshalJSON() ([]byte, error) {
+	object := map[string][]byte{}
+	for _, c := range c {
+		object[c.Name] = c.Value
+	}
+	return json.Marshal(object)
+}
 
 // Definition says what a table has.
 type Definition struct {
@@ -137,9 +169,9 @@ type Result struct {
 
 // Row is one row.
 type Row struct {
-	Key     string            `json:"key"`
-	Version uint64            `json:"version"`
-	Columns map[string][]byte `json:"columns"`
+	Key     string  `json:"key"`
+	Version uint64  `json:"version"`
+	Columns Columns `json:"columns"`
 }
 
 // Table is a table with its version.
@@ -299,9 +331,9 @@ func (o *Op) check() *Error {
 
 func (o *Op) checkSizes() *Error {
 	size := 0
-	for name, value := range o.Columns {
-		if size += len(value); len(value) > MaxValue {
-			return Fail(TooLarge, "column %q has %d bytes, %d are possible", name, len(value), MaxValue)
+	for _, c := range o.Columns {
+		if size += len(c.Value); len(c.Value) > MaxValue {
+			return Fail(TooLarge, "column %q has %d bytes, %d are possible", c.Name, len(c.Value), MaxValue)
 		}
 	}
 	if size > MaxRow {

@@ -20,9 +20,9 @@ type stored struct {
 
 var errDamagedRow = errors.New("a stored row is damaged")
 
-// decodeRow is the inverse of append, for a table with so many columns.
-func decodeRow(b []byte, columns int) (r stored, err error) {
-	r.columns = make([][]byte, columns)
+// decodeRow is the inverse of append. It sets columns, which are nil and as many as the table has.
+func decodeRow(b []byte, columns [][]byte) (r stored, err error) {
+	r.columns = columns
 	version, n := binary.Uvarint(b)
 	if n <= 0 {
 		return r, errDamagedRow
@@ -30,7 +30,7 @@ func decodeRow(b []byte, columns int) (r stored, err error) {
 	r.version, b = version, b[n:]
 	for last := uint64(0); len(b) > 0; {
 		i, n := binary.Uvarint(b)
-		if n <= 0 || i <= last || i > uint64(columns) {
+		if n <= 0 || i <= last || i > uint64(len(columns)) {
 			return r, errDamagedRow
 		}
 		size, m := binary.Uvarint(b[n:])
@@ -91,10 +91,10 @@ func (d *Definition) selection(only []string) (list []int, err *Error) {
 
 // row converts a row for a client, with the selected columns.
 func (d *Definition) row(key string, r *stored, selected []int) Row {
-	out := Row{Key: key, Version: r.version, Columns: map[string][]byte{}}
+	out := Row{Key: key, Version: r.version, Columns: make(Columns, 0, len(selected))}
 	for _, i := range selected {
 		if c := r.columns[i]; c != nil {
-			out.Columns[d.Columns[i]] = c
+			out.Columns = append(out.Columns, Column{d.Columns[i], c})
 		}
 	}
 	return out
@@ -103,8 +103,8 @@ func (d *Definition) row(key string, r *stored, selected []int) Row {
 // size is that of an encoded row in a result, at most.
 func (r *Row) size() int {
 	n := 32 + len(r.Key)
-	for name, c := range r.Columns {
-		n += columnSize + len(name) + len(c)
+	for _, c := range r.Columns {
+		n += columnSize + len(c.Name) + len(c.Value)
 	}
 	return n
 }
@@ -138,16 +138,16 @@ func (t *Table) size(name string) int {
 // Size is that of an encoded op in a request, at most.
 func (o *Op) Size() int {
 	n := 48 + len(o.Table) + len(o.Key) + len(o.Column) + len(o.Start) + len(o.End) + len(o.Prefix)
-	for name, value := range o.Columns {
-		n += columnSize + len(name) + len(value)
+	for _, c := range o.Columns {
+		n += columnSize + len(c.Name) + len(c.Value)
 	}
 	for _, name := range o.Only {
 		n += columnSize + len(name)
 	}
 	if o.Condition != nil {
 		n += columnSize
-		for name, value := range o.Condition.Columns {
-			n += columnSize + len(name) + len(value)
+		for _, c := range o.Condition.Columns {
+			n += columnSize + len(c.Name) + len(c.Value)
 		}
 	}
 	if o.Definition != nil {

@@ -33,9 +33,12 @@ const (
 	sessionTable = "sessions" // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests. It implements ledger.Sharder.
+// Application executes requests, in one goroutine. It implements ledger.Sharder.
 type Application struct {
-	tables map[tableID]*table // decoded definitions; the loop's own
+	tables  map[tableID]*table // decoded definitions
+	columns [MaxColumns][]byte // of the row that was found last
+	row     []byte             // that was encoded last
+	results []Result           // of the present transaction
 }
 
 // New returns the application.
@@ -127,10 +130,16 @@ const maxAnswer = MaxReply + 64<<10
 // leastOutcome is what each transaction may add to an answer that is kept, in bytes: a refusal without its message.
 const leastOutcome = 16
 
-// transaction executes ops, or refuses them. The outcome has at most so many bytes; leastOutcome are enough.
+// transaction executes ops, or refuses them. The outcome has at most so many bytes; leastOutcome are enough. It is valid
+// until the next one.
 func (n *namespace) transaction(ops []Op, left int) (Outcome, error) {
 	before, was := n.tx.Mark(), *n
-	out := Outcome{Results: make([]Result, len(ops))}
+	results := n.app.results[:0]
+	for range ops {
+		results = append(results, Result{})
+	}
+	n.app.results = results
+	out := Outcome{Results: results}
 	err := n.ops(ops, out.Results)
 	if err == nil {
 		out.Revision = n.meta.revision

@@ -94,26 +94,24 @@ func (d *decoder) message(f field, each func(field)) {
 }
 
 // column decodes an entry of a map of columns.
-func (d *decoder) column(f field, columns *map[string][]byte) {
-	name, value := "", []byte{}
+func (d *decoder) column(f field, columns *Columns) {
+	c := Column{Value: []byte{}}
 	d.message(f, func(in field) {
 		switch {
 		case in.num == 1:
-			name = d.text(in)
+			c.Name = d.text(in)
 		case in.num == 2 && in.sized:
-			value = in.bytes[:len(in.bytes):len(in.bytes)]
+			c.Value = in.bytes[:len(in.bytes):len(in.bytes)]
 		}
 	})
-	if *columns == nil {
-		*columns = map[string][]byte{}
-	}
-	(*columns)[name] = value
+	*columns = append(*columns, c)
 }
 
 // Decode decodes a request. Its columns alias b.
 func (r *Request) Decode(b []byte) error {
 	var d decoder
-	err := fields(b, func(f field) error {
+	all := make([]Op, 0, min(len(b)/leastOp+1, MaxOps)) // of all transactions
+	return fields(b, func(f field) error {
 		switch f.num {
 		case 1:
 			r.ID = d.uint(f)
@@ -126,22 +124,24 @@ func (r *Request) Decode(b []byte) error {
 		case 5:
 			r.Acked = d.uint(f)
 		case 6:
-			var ops []Op
-			d.message(f, func(in field) {
-				if in.num == 1 {
-					ops = append(ops, Op{})
-					d.op(in, &ops[len(ops)-1])
-				}
-			})
 			if len(r.Transactions) > MaxOps { // it is refused, and needs no more memory
 				return nil
 			}
-			r.Transactions = append(r.Transactions, ops)
+			all = all[len(all):]
+			d.message(f, func(in field) {
+				if in.num == 1 {
+					all = append(all, Op{})
+					d.op(in, &all[len(all)-1])
+				}
+			})
+			r.Transactions = append(r.Transactions, all[:len(all):len(all)])
 		}
 		return d.err
 	})
-	return err
 }
+
+// leastOp is about how long a short op is, in bytes.
+const leastOp = 24
 
 func (d *decoder) op(f field, o *Op) {
 	d.message(f, func(f field) {
@@ -272,7 +272,7 @@ func (d *decoder) result(f field, r *Result) {
 }
 
 func (d *decoder) row(f field) Row {
-	r := Row{Columns: map[string][]byte{}}
+	var r Row
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:
@@ -351,9 +351,9 @@ func (e *encoder) column(num protowire.Number, name string, value []byte) {
 	*e = protowire.AppendBytes(protowire.AppendTag(*e, 2, protowire.BytesType), value)
 }
 
-func (e *encoder) columns(num protowire.Number, columns map[string][]byte) {
-	for name, value := range columns {
-		e.column(num, name, value)
+func (e *encoder) columns(num protowire.Number, columns Columns) {
+	for _, c := range columns {
+		e.column(num, c.Name, c.Value)
 	}
 }
 

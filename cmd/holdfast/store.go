@@ -190,11 +190,11 @@ VALUE that has a = needs the name of its column, as in value=a=b; one that begin
 }
 
 // parseColumns reads COLUMN=VALUE…, or one VALUE.
-func parseColumns(args []string) (map[string][]byte, error) {
-	columns := map[string][]byte{}
+func parseColumns(args []string) (store.Columns, error) {
+	var columns store.Columns
 	for _, arg := range args {
 		name, value, named := strings.Cut(arg, "=")
-		switch _, twice := columns[name]; {
+		switch _, twice := columns.Get(name); {
 		case !named && len(args) == 1:
 			name, value = store.DefaultColumn, arg
 		case !named:
@@ -202,7 +202,7 @@ func parseColumns(args []string) (map[string][]byte, error) {
 		case twice:
 			return nil, fmt.Errorf("column %q is given twice", name)
 		}
-		columns[name] = []byte(value)
+		columns = append(columns, store.Column{Name: name, Value: []byte(value)})
 	}
 	return columns, nil
 }
@@ -299,9 +299,9 @@ func more(cmd *cobra.Command, r *store.Result) {
 func printRows(out io.Writer, rows []store.Row) error {
 	var names []string
 	for _, r := range rows {
-		for name := range r.Columns {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+		for _, c := range r.Columns {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
 			}
 		}
 	}
@@ -311,7 +311,7 @@ func printRows(out io.Writer, rows []store.Row) error {
 	for _, r := range rows {
 		line := []string{printable([]byte(r.Key)), strconv.FormatUint(r.Version, 10)}
 		for _, name := range names {
-			value, there := r.Columns[name]
+			value, there := r.Columns.Get(name)
 			if !there {
 				line = append(line, "-")
 				continue

@@ -88,7 +88,7 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	value := make([]byte, storeValue)
 	put := func(n int) store.Op {
 		return store.Op{Kind: store.Put, Table: storeTable, Key: storeKey(n),
-			Columns: map[string][]byte{store.DefaultColumn: value}}
+			Columns: store.Value(value)}
 	}
 	get := func(n int) store.Op { return store.Op{Kind: store.Get, Table: storeTable, Key: storeKey(n)} }
 	batches := func(name, latency string, op func(int) store.Op) error {

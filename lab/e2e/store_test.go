@@ -126,7 +126,7 @@ func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclie
 			continue
 		}
 		if o.Kind = in.kind; o.Kind != store.Get && o.Kind != store.Delete {
-			o.Columns = map[string][]byte{store.DefaultColumn: []byte(in.value)}
+			o.Columns = store.Value([]byte(in.value))
 		}
 		call := time.Since(s.began)
 		r, err := c.Do(ctx, o)
@@ -141,7 +141,7 @@ func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclie
 			out.version = r.Results[0].Version
 			versions[key] = out.version
 			if row := r.Results[0].Row; row != nil {
-				out.value = string(row.Columns[store.DefaultColumn])
+				out.value = string(row.Columns[0].Value)
 			}
 		}
 		s.mu.Lock()

@@ -177,7 +177,7 @@ func TestOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(out.Results[0].Row.Columns[store.DefaultColumn]); got != fmt.Sprint(workers*each) {
+	if got := string(out.Results[0].Row.Columns[0].Value); got != fmt.Sprint(workers*each) {
 		t.Errorf("the counter is %s, want %d", got, workers*each)
 	}
 }
@@ -226,7 +226,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("a client of namespace %q", ns)
 		}
 	}
-	put := store.Op{Kind: store.Put, Table: "t", Key: "\xff", Columns: map[string][]byte{"value": nil}}
+	put := store.Op{Kind: store.Put, Table: "t", Key: "\xff", Columns: store.Value(nil)}
 	if _, err := cl.Do(t.Context(), put); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 		t.Errorf("a key that is not UTF-8: %v", err)
 	}
@@ -326,7 +326,7 @@ func TestSecondAttemptFails(t *testing.T) {
 // Transactions of a batch have outcomes of their own, and those of many callers are sent together.
 func TestBatch(t *testing.T) {
 	c, cl := serveTable(t, 1)
-	put := store.Op{Kind: store.Create, Table: "t", Key: "k", Columns: map[string][]byte{"value": []byte("1")}}
+	put := store.Op{Kind: store.Create, Table: "t", Key: "k", Columns: store.Value([]byte("1"))}
 	out, err := cl.Batch(t.Context(), []store.Op{put}, []store.Op{put}, []store.Op{add("t"), {Kind: store.Get, Table: "t",
 		Key: "none"}}, []store.Op{add("t")})
 	if err != nil {

@@ -33,9 +33,7 @@ type Stream struct {
 // ErrNoStore if the controller does not have the application. The stream ends with ctx, and with Close.
 func Open(ctx context.Context, via *http.Transport, address string, patience time.Duration) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+stream,
-		connect.WithCodec(binary{}), connect.WithReadMaxBytes(2*store.MaxReply))
-	s := &Stream{c.CallBidiStream(ctx), cancel}
+	s := &Stream{newClient(via, address, stream).CallBidiStream(ctx), cancel}
 	late := time.AfterFunc(patience, cancel)
 	defer late.Stop()
 	if err := s.on.Send(nil); err != nil { // the headers
@@ -80,9 +78,7 @@ func (s *Stream) Close() {
 
 // Do has the controller at HOST:PORT execute one request.
 func Do(ctx context.Context, via *http.Transport, address string, r *store.Request) (out store.Response, err error) {
-	c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+do,
-		connect.WithCodec(binary{}), connect.WithReadMaxBytes(2*store.MaxReply))
-	a, err := c.CallUnary(ctx, connect.NewRequest(&Request{r.Append(nil)}))
+	a, err := newClient(via, address, do).CallUnary(ctx, connect.NewRequest(&Request{r.Append(nil)}))
 	if err == nil {
 		err = out.Decode(a.Msg.Encoded)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
+	"net/http"
 	"sync"
 
 	"connectrpc.com/connect"
@@ -108,7 +110,18 @@ var File = sync.OnceValue(func() protoreflect.FileDescriptor {
 	return files[0]
 })
 
-// codecs are those of both kinds of messages.
-func codecs() connect.Option {
-	return connect.WithOptions(connect.WithCodec(binary{}), connect.WithCodec(text{}))
+// handlerOptions are those of the server. It compresses nothing: that would cost more than everything else.
+func handlerOptions() []connect.HandlerOption {
+	return []connect.HandlerOption{connect.WithCodec(binary{}), connect.WithCodec(text{}),
+		connect.WithReadMaxBytes(store.MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
+}
+
+// maxResponse bounds a response, in bytes.
+const maxResponse = 2 * store.MaxReply
+
+// newClient returns a client of a procedure at HOST:PORT.
+func newClient(via *http.Transport, address, procedure string) *connect.Client[Request, Response] {
+	return connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+procedure,
+		connect.WithCodec(binary{}), connect.WithReadMaxBytes(maxResponse),
+		connect.WithAcceptCompression("gzip", nil, nil))
 }

@@ -29,7 +29,7 @@ func New() Application { return Application{store.New()} }
 // Serve implements controller.Frontend.
 func (Application) Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler) {
 	s := &server{call: call}
-	options := []connect.HandlerOption{codecs(), connect.WithReadMaxBytes(store.MaxRequest)}
+	options := handlerOptions()
 	mux := http.NewServeMux()
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
 	streams := connect.NewBidiStreamHandler(stream, s.stream, options...)
