@@ -46,7 +46,7 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
-		storeList(&f), storeTables(&f))
+		storeList(&f), storeTables(&f), storeProto())
 	return cmd
 }
 
@@ -287,6 +287,20 @@ func storeTables(f *storeFlags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.Start, "from", "", "only tables from this one on")
 	return cmd
+}
+
+func storeProto() *cobra.Command {
+	return &cobra.Command{
+		Use:     "proto",
+		Short:   "Print the interface of the store, from which clients are generated",
+		Long:    "Print the interface of the store, as a file of Protocol Buffers, from which clients are generated.",
+		Example: `  holdfast store proto > store.proto`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), store.Proto)
+			return err
+		},
+	}
 }
 
 // more says on stderr that a list is not complete.
