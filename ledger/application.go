@@ -34,6 +34,13 @@ type Server interface {
 	Callee(route string, message []byte) (Shard, error)
 }
 
+// Terse is an Application whose calls are logged by their effects, without their messages: these would be about as
+// large again.
+type Terse interface {
+	Application
+	LogsEffects()
+}
+
 // Placer is an Application that has a say in where its actors live. Its methods are safe for concurrent use.
 type Placer interface {
 	Application

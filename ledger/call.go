@@ -57,7 +57,11 @@ func (c *Core) Call(q Call) error {
 	before := c.beginPatient()
 	b := c.beginTransaction()
 	start := len(b.buf)
-	b.buf = appendBytes(appendString(appendActor(append(b.buf, byte(OpCall)), q.Actor), q.Name), q.Message)
+	message := q.Message
+	if _, is := c.apps[app].(Terse); is {
+		message = nil
+	}
+	b.buf = appendBytes(appendString(appendActor(append(b.buf, byte(OpCall)), q.Actor), q.Name), message)
 	logged := len(b.buf)
 	c.input = Input{Kind: Called, Name: q.Name, Message: q.Message, from: q.Actor, at: q.Shard, exact: true,
 		to: q.Actor, crossed: true, caller: q.Caller, call: q.ID}

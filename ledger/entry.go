@@ -67,7 +67,7 @@ const (
 	OpMoved  // snapshots only: Actor, Assignment
 	OpPiece  // snapshots only: Actor, Assignment.Group, Bytes (a part of an actor that arrives from a group)
 
-	OpCall // input: Actor, Name, Bytes (a Call that has changed something)
+	OpCall // input: Actor, Name, Bytes (a Call that has changed something; of a Terse application without Bytes)
 
 	OpClear // table number (all cells are removed, because their actor departs)
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkUpdate is an update in batches of 256: what the leader does to execute and commit it, a follower to apply it,
-// and a client to encode it.
+// BenchmarkUpdate is an update in batches of 256: what the leader does to execute and commit it, a follower to apply
+// it, and a client to encode it.
 func BenchmarkUpdate(b *testing.B) {
 	const batch = 256
 	r := newReplicas(b)

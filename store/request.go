@@ -219,8 +219,16 @@ const maxMessage = 512
 
 // Fail returns an Error of no op.
 func Fail(code Code, format string, args ...any) *Error {
-	text := fmt.Sprintf(format, args...)
-	return &Error{code, strings.ToValidUTF8(text[:min(len(text), maxMessage)], ""), -1}
+	e := &Error{code, fmt.Sprintf(format, args...), -1}
+	e.cut(maxMessage)
+	return e
+}
+
+// cut shortens the message to so many bytes.
+func (e *Error) cut(size int) {
+	if len(e.Message) > size {
+		e.Message = strings.ToValidUTF8(e.Message[:max(0, size)], "")
+	}
 }
 
 // isName reports whether a namespace, a table or a column may be called that.
@@ -263,9 +271,9 @@ func (k Kind) LooksAtMany() bool { return k == List || k == ListTables || k == D
 
 // check returns an error for a request that cannot be executed as a whole.
 func (r *Request) check() *Error {
-	ops, many, closes := 0, 0, false
+	ops, many, closes, empty := 0, 0, false, false
 	for _, transaction := range r.Transactions {
-		ops += len(transaction)
+		ops, empty = ops+len(transaction), empty || len(transaction) == 0
 		for i := range transaction {
 			closes = closes || transaction[i].Kind == CloseSession
 			if transaction[i].Kind.LooksAtMany() {
@@ -276,8 +284,10 @@ func (r *Request) check() *Error {
 	switch {
 	case len(r.Transactions) == 0:
 		return Fail(Invalid, "the request has no transactions")
-	case ops > MaxOps || len(r.Transactions) > MaxOps:
-		return Fail(Invalid, "a request has at most %d ops, this one has %d", MaxOps, max(ops, len(r.Transactions)))
+	case empty:
+		return Fail(Invalid, "a transaction of the request has no ops")
+	case ops > MaxOps:
+		return Fail(Invalid, "a request has at most %d ops, this one has %d", MaxOps, ops)
 	case many > 1:
 		return Fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
 	case r.Session == 0 && closes:

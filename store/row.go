@@ -112,21 +112,7 @@ func (r *Row) size() int {
 // columnSize is what an encoded column has besides its name and value, in bytes, at most.
 const columnSize = 12
 
-// size is that of an encoded result in an outcome, at most.
-func (r *Result) size() int {
-	n := 48 + len(r.Next)
-	if r.Row != nil {
-		n += r.Row.size()
-	}
-	for i := range r.Rows {
-		n += r.Rows[i].size()
-	}
-	for name, t := range r.Tables {
-		n += t.size(name)
-	}
-	return n
-}
-
+// size is that of an encoded table in a result, at most.
 func (t *Table) size(name string) int {
 	n := 48 + len(name) + len(t.RefersTo) + len(t.Through)
 	for _, c := range t.Columns {

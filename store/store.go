@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -33,7 +31,7 @@ const (
 	sessionTable = "sessions" // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests, in one goroutine. It implements ledger.Sharder.
+// Application executes requests, in one goroutine. It implements ledger.Sharder and ledger.Terse.
 type Application struct {
 	tables  map[tableID]*table // decoded definitions
 	columns [MaxColumns][]byte // of the row that was found last
@@ -46,6 +44,9 @@ func New() *Application { return &Application{tables: map[tableID]*table{}} }
 
 // Name implements ledger.Application.
 func (a *Application) Name() string { return Name }
+
+// LogsEffects implements ledger.Terse.
+func (a *Application) LogsEffects() {}
 
 // Shard implements ledger.Sharder.
 func (a *Application) Shard(_ string, cell ledger.Key) ledger.Shard { return shardOf(cell.S) }
@@ -105,18 +106,22 @@ func withID(r *Request, outcomes []byte) []byte {
 // run executes the transactions of a request, and returns the encoded outcomes.
 func (n *namespace) run(r *Request) ([]byte, error) {
 	var answers encoder
-	refused := false
-	for i, ops := range r.Transactions {
-		left := maxAnswer - len(answers)
-		if r.Session != 0 {
-			left = maxKept - len(answers) - leastOutcome*(len(r.Transactions)-1-i)
+	refused, bound := false, maxAnswer
+	if r.Session != 0 {
+		bound = maxKept
+		for _, ops := range r.Transactions {
+			bound -= opShare * len(ops)
 		}
-		out, err := n.transaction(ops, left)
+	}
+	for _, ops := range r.Transactions {
+		if r.Session != 0 { // those after it keep their shares
+			bound += opShare * len(ops)
+		}
+		failed, err := n.transaction(ops, &answers, bound)
 		if err != nil {
 			return nil, err
 		}
-		refused = refused || out.Error != nil
-		answers.message(2, func() { answers.outcome(&out) })
+		refused = refused || failed
 	}
 	if n.changed || n.closes || refused && r.Session != 0 {
 		n.commit(r, answers)
@@ -127,44 +132,37 @@ func (n *namespace) run(r *Request) ([]byte, error) {
 // maxAnswer bounds an answer, in bytes. It has room for MaxReply and everything else that MaxOps results have.
 const maxAnswer = MaxReply + 64<<10
 
-// leastOutcome is what each transaction may add to an answer that is kept, in bytes: a refusal without its message.
-const leastOutcome = 16
+const (
+	// opShare is what each op may add to an answer that is kept, in bytes, whatever others have added.
+	opShare = maxKept / MaxOps
+	// refusalSize is that of an encoded refusal without its message, in bytes, at most.
+	refusalSize = 16
+)
 
-// transaction executes ops, or refuses them. The outcome has at most so many bytes; leastOutcome are enough. It is valid
-// until the next one.
-func (n *namespace) transaction(ops []Op, left int) (Outcome, error) {
-	before, was := n.tx.Mark(), *n
+// transaction executes ops, or refuses them, and adds the outcome to the answers, which have room for it up to bound.
+func (n *namespace) transaction(ops []Op, answers *encoder, bound int) (refused bool, err error) {
+	before, was, start := n.tx.Mark(), *n, len(*answers)
 	results := n.app.results[:0]
 	for range ops {
 		results = append(results, Result{})
 	}
 	n.app.results = results
-	out := Outcome{Results: results}
-	err := n.ops(ops, out.Results)
-	if err == nil {
-		out.Revision = n.meta.revision
-		if size := out.size(); size > left {
-			err = Fail(TooLarge, "the answer has %d bytes, %d are possible: ask for less, or without a session", size,
-				left)
+	if err = n.ops(ops, results); err == nil {
+		out := Outcome{Revision: n.meta.revision, Results: results}
+		answers.message(2, func() { answers.outcome(&out) })
+		if size := len(*answers); size > bound {
+			err = Fail(TooLarge, "the answer has %d bytes, %d are possible: ask for less, or without a session",
+				size-start, bound-start)
 		}
 	}
-	refused, is := errors.AsType[*Error](err)
+	why, is := errors.AsType[*Error](err)
 	if !is {
-		return out, err
+		return false, err
 	}
-	*n = was
-	refused.Message = refused.Message[:max(0, min(len(refused.Message), left-leastOutcome))]
-	return Outcome{Error: refused}, n.tx.Rewind(before)
-}
-
-// size is that of the encoded outcome in a response, at most.
-func (o *Outcome) size() int {
-	size := 2 * (1 + protowire.SizeVarint(MaxReply))
-	size += 1 + protowire.SizeVarint(o.Revision)
-	for i := range o.Results {
-		size += o.Results[i].size()
-	}
-	return size
+	*n, *answers = was, (*answers)[:start]
+	why.cut(bound - start - refusalSize)
+	answers.message(2, func() { answers.outcome(&Outcome{Error: why}) })
+	return true, n.tx.Rewind(before)
 }
 
 // ops executes ops.

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
-// Store measures the consistent data store beside a cluster of etcd: updates and reads of three replicas, in batches over
-// a stream and in one request each, under load and alone.
+// Store measures the consistent data store beside a cluster of etcd: updates and reads of three replicas, in batches
+// over a stream and in one request each, under load and alone.
 type Store struct {
 	Binary     string // the holdfast binary
 	Etcd       string // the etcd binary
@@ -46,11 +46,12 @@ func storeKey(n int) string { return fmt.Sprintf("row%06d", n%storeKeys) }
 // Run runs the benchmark.
 func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 	r := Report{Bench: "store", Figures: map[string]float64{}, Setup: map[string]any{
-		"replicas": "3 processes on loopback, as for etcd; all share the machine with the clients, which ask the leader",
-		"data":     fmt.Sprintf("%d keys, values of %d bytes; each update is a transaction", storeKeys, storeValue),
-		"batched":  fmt.Sprintf("%d batches of %d updates or reads at a time, over one stream", s.Callers, s.Batch),
-		"unary":    fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
-		"alone":    "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
+		"replicas": "3 processes on loopback, as for etcd; all share the machine with the clients, which ask the " +
+			"leader",
+		"data":    fmt.Sprintf("%d keys, values of %d bytes; each update is a transaction", storeKeys, storeValue),
+		"batched": fmt.Sprintf("%d batches of %d updates or reads at a time, over one stream", s.Callers, s.Batch),
+		"unary":   fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
+		"alone":   "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
 	}}
 	if err := s.ours(ctx, progress, r.Figures); err != nil {
 		return Report{}, err

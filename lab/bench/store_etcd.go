@@ -32,7 +32,8 @@ func (s Store) etcd(ctx context.Context, progress Progress, f map[string]float64
 		binary = filepath.Join(dir, "etcd")
 		build := exec.CommandContext(ctx, "go", "build", "-C", etcdModule, "-o", binary, ".")
 		if out, err := build.CombinedOutput(); err != nil {
-			return fmt.Errorf("build etcd: %w: %s: run this in the folder of Holdfast's source, or give --etcd", err, out)
+			return fmt.Errorf("build etcd: %w: %s: run this in the folder of Holdfast's source, or give --etcd", err,
+				out)
 		}
 	}
 	c, err := startEtcd(ctx, binary, dir, s.Durability)

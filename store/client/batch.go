@@ -93,11 +93,10 @@ func (c *Client) cut(i int) *batch {
 	n, ops, size := 0, 0, 0
 	for n < len(l.queue) {
 		w := l.queue[n]
-		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+w.size > maxBatch ||
-			len(w.transactions) > 1 && ops+len(w.transactions) > store.MaxOps) {
+		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+w.size > maxBatch) {
 			break
 		}
-		ops, size = ops+max(w.ops, len(w.transactions)), size+w.size
+		ops, size = ops+w.ops, size+w.size
 		if n++; w.alone {
 			break
 		}

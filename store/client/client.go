@@ -144,11 +144,10 @@ func (c *Client) nudge() {
 
 // measure looks at the ops.
 func (w *work) measure() error {
-	if len(w.transactions) == 0 || len(w.transactions) > store.MaxOps {
-		return store.Fail(store.Invalid, "a batch has 1 to %d transactions, this one has %d", store.MaxOps,
-			len(w.transactions))
-	}
 	for _, ops := range w.transactions {
+		if len(ops) == 0 {
+			return store.Fail(store.Invalid, "a transaction has no ops")
+		}
 		for i := range ops {
 			o := &ops[i]
 			for _, text := range [...]string{o.Key, o.Start, o.End, o.Prefix} {
@@ -165,6 +164,12 @@ func (w *work) measure() error {
 			}
 			w.alone = w.alone || o.Kind.LooksAtMany() || o.Kind == store.CloseSession
 		}
+	}
+	switch {
+	case w.ops == 0 || w.ops > store.MaxOps:
+		return store.Fail(store.Invalid, "a batch has 1 to %d ops, this one has %d", store.MaxOps, w.ops)
+	case w.size > store.MaxRequest:
+		return store.Fail(store.TooLarge, "a batch has at most %d bytes, this one has %d", store.MaxRequest, w.size)
 	}
 	return nil
 }
