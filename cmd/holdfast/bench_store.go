@@ -18,8 +18,8 @@ etcd, which is built unless --etcd has one. All share the machine with the clien
   holdfast bench store --batch 64 --etcd /usr/bin/etcd`,
 	}
 	cmd.Flags().StringVar(&b.Etcd, "etcd", "", "the etcd binary; by default it is built, in the folder of the source")
-	cmd.Flags().IntVar(&b.Batch, "batch", 256, "updates of a batch")
-	cmd.Flags().IntVar(&b.Callers, "callers", 4, "batches at a time")
+	cmd.Flags().IntVar(&b.Batch, "batch", 512, "updates of a batch")
+	cmd.Flags().IntVar(&b.Callers, "callers", 8, "batches at a time")
 	cmd.Flags().IntVar(&b.Clients, "clients", 500, "clients with one update at a time")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each measurement lasts")
 	durabilityFlag(cmd, &b.Durability)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,7 +50,9 @@ func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 		"data":    fmt.Sprintf("%d keys, values of %d bytes; each update is a transaction", storeKeys, storeValue),
 		"batched": fmt.Sprintf("%d batches of %d updates or reads at a time, over one stream", s.Callers, s.Batch),
 		"unary":   fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
-		"alone":   "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
+		"shared": fmt.Sprintf("%d callers of one client (store/client), each with one update at a time, which it "+
+			"sends together", s.Clients),
+		"alone": "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
 	}}
 	if err := s.ours(ctx, progress, r.Figures); err != nil {
 		return Report{}, err
@@ -110,13 +111,22 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	if err == nil {
 		err = batches("linearizable_reads_per_s", "read", get)
 	}
+	if err == nil {
+		n := make([]int, s.Clients)
+		err = s.measure(progress, s.Clients, 1, "shared_updates_per_s", "shared_update", f, func(i int) error {
+			n[i]++
+			_, err := cl.Do(ctx, put(i*7919+n[i]))
+			return err
+		})
+	}
 	via := rpc.Transport()
 	defer via.CloseIdleConnections()
+	on := rpc.NewCaller(via, leader.REST)
 	if err == nil {
-		err = s.unary(ctx, progress, via, leader.REST, s.Clients, "unary_updates_per_s", "unary_update", put, f)
+		err = s.unary(ctx, progress, on, s.Clients, "unary_updates_per_s", "unary_update", put, f)
 	}
 	if err == nil {
-		err = s.unary(ctx, progress, via, leader.REST, 1, "alone_updates_per_s", "alone_update", put, f)
+		err = s.unary(ctx, progress, on, 1, "alone_updates_per_s", "alone_update", put, f)
 	}
 	if err != nil {
 		return c.WithLogs(err)
@@ -125,13 +135,13 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 }
 
 // unary adds the figures of clients with a session each, and one request at a time.
-func (s Store) unary(ctx context.Context, progress Progress, via *http.Transport, address string, clients int, name,
-	latency string, put func(int) store.Op, f map[string]float64) error {
+func (s Store) unary(ctx context.Context, progress Progress, on *rpc.Caller, clients int, name, latency string,
+	put func(int) store.Op, f map[string]float64) error {
 	sessions, seqs := make([]uint64, clients), make([]uint64, clients)
 	ask := func(i int, ops ...store.Op) (store.Outcome, error) {
 		r := store.Request{Namespace: "bench", Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
 			Transactions: [][]store.Op{ops}}
-		out, err := rpc.Do(ctx, via, address, &r)
+		out, err := on.Do(ctx, &r)
 		switch {
 		case err != nil:
 			return store.Outcome{}, err

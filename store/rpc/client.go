@@ -76,9 +76,17 @@ func (s *Stream) Close() {
 	_ = s.on.CloseResponse()
 }
 
-// Do has the controller at HOST:PORT execute one request.
-func Do(ctx context.Context, via *http.Transport, address string, r *store.Request) (out store.Response, err error) {
-	a, err := newClient(via, address, do).CallUnary(ctx, connect.NewRequest(&Request{r.Append(nil)}))
+// Caller calls one controller. It is safe for concurrent use.
+type Caller struct {
+	on *connect.Client[Request, Response]
+}
+
+// NewCaller returns a caller of the controller at HOST:PORT.
+func NewCaller(via *http.Transport, address string) *Caller { return &Caller{newClient(via, address, do)} }
+
+// Do has the controller execute one request.
+func (c *Caller) Do(ctx context.Context, r *store.Request) (out store.Response, err error) {
+	a, err := c.on.CallUnary(ctx, connect.NewRequest(&Request{r.Append(nil)}))
 	if err == nil {
 		err = out.Decode(a.Msg.Encoded)
 	}

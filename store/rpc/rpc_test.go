@@ -305,12 +305,13 @@ func TestSharedBuffer(t *testing.T) {
 	})
 	via := Transport()
 	defer via.CloseIdleConnections()
+	caller := NewCaller(via, address)
 	var clients sync.WaitGroup
 	for i := range 8 {
 		clients.Go(func() {
 			for n := range requests / 8 {
 				r := store.Request{ID: uint64(n*8 + i), Namespace: "n", Transactions: [][]store.Op{{{Key: "k"}}}}
-				if out, err := Do(t.Context(), via, address, &r); err != nil || out.Error.Message != fmt.Sprintf("%0100d", 7) {
+				if out, err := caller.Do(t.Context(), &r); err != nil || out.Error.Message != fmt.Sprintf("%0100d", 7) {
 					t.Errorf("%+v, %v", out, err)
 					return
 				}
@@ -325,9 +326,10 @@ func BenchmarkDo(b *testing.B) {
 	address := serve(b, nil)
 	via := Transport()
 	defer via.CloseIdleConnections()
+	caller := NewCaller(via, address)
 	ask := func(op store.Op) {
 		r := store.Request{Namespace: "n", Transactions: [][]store.Op{{op}}}
-		if out, err := Do(b.Context(), via, address, &r); err != nil || out.Error != nil || out.Outcomes[0].Error != nil {
+		if out, err := caller.Do(b.Context(), &r); err != nil || out.Error != nil || out.Outcomes[0].Error != nil {
 			b.Errorf("%+v, %v", out, err)
 		}
 	}
