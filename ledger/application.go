@@ -35,7 +35,7 @@ type Server interface {
 }
 
 // Terse is an Application whose calls are logged by their effects, without their messages: these would be about as
-// large again.
+// large again. Checkers that execute calls again cannot check it.
 type Terse interface {
 	Application
 	LogsEffects()

@@ -289,15 +289,16 @@ func (c *Condition) holds(t *table, r *stored, there bool) error {
 	if c.Version != nil && *c.Version != r.version {
 		return Fail(Conflict, "the row has version %d, not %d", r.version, *c.Version)
 	}
-	for _, want := range c.Columns {
-		name := want.Name
+	for _, of := range c.Columns {
+		name := of.Name
+		want, _ := c.Columns.Get(name) // the last one
 		i, err := t.index(name)
 		switch {
 		case err != nil:
 			return err
 		case !there || r.columns[i] == nil:
 			return Fail(Conflict, "the row has no column %q", name)
-		case !bytes.Equal(r.columns[i], want.Value):
+		case !bytes.Equal(r.columns[i], want):
 			return Fail(Conflict, "column %q has another value", name)
 		}
 	}

@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bounds of a request. What exceeds them fails with TooLarge or Invalid, and changes nothing.
@@ -161,7 +163,7 @@ type Result struct {
 	Version uint64           `json:"version,omitzero"` // of the row or table, or the revision that removed it
 	Row     *Row             `json:"row,omitzero"`     // of Get and Resolve
 	Rows    []Row            `json:"rows,omitzero"`    // of List
-	Next    string           `json:"next,omitzero"`    // if there is more: From of the next list
+	Next    string           `json:"next,omitzero"`    // if there is more: Start of the next list
 	Value   int64            `json:"value,omitzero"`   // of Add: the sum
 	Session uint64           `json:"session,omitzero"` // of OpenSession
 	Tables  map[string]Table `json:"tables,omitzero"`  // of ListTables
@@ -257,6 +259,23 @@ func CheckNamespace(name string) error {
 	return nil
 }
 
+// IsText reports whether all texts of an op are UTF-8. Requests with others cannot be decoded.
+func (o *Op) IsText() bool {
+	texts := append([]string{o.Table, o.Key, o.Column, o.Start, o.End, o.Prefix}, o.Only...)
+	for _, c := range o.Columns {
+		texts = append(texts, c.Name)
+	}
+	if o.Condition != nil {
+		for _, c := range o.Condition.Columns {
+			texts = append(texts, c.Name)
+		}
+	}
+	if d := o.Definition; d != nil {
+		texts = append(append(texts, d.RefersTo, d.Through), d.Columns...)
+	}
+	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
+}
+
 // Writes reports whether an op of this kind may change something.
 func (k Kind) Writes() bool {
 	switch k {
@@ -271,10 +290,11 @@ func (k Kind) LooksAtMany() bool { return k == List || k == ListTables || k == D
 
 // check returns an error for a request that cannot be executed as a whole.
 func (r *Request) check() *Error {
-	ops, many, closes, empty := 0, 0, false, false
+	ops, many, opens, closes, empty := 0, 0, false, false, false
 	for _, transaction := range r.Transactions {
 		ops, empty = ops+len(transaction), empty || len(transaction) == 0
 		for i := range transaction {
+			opens = opens || transaction[i].Kind == OpenSession
 			closes = closes || transaction[i].Kind == CloseSession
 			if transaction[i].Kind.LooksAtMany() {
 				many++
@@ -292,6 +312,8 @@ func (r *Request) check() *Error {
 		return Fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
 	case r.Session == 0 && closes:
 		return Fail(Invalid, "%s is for the session of the request, which has none", CloseSession)
+	case r.Session != 0 && opens:
+		return Fail(Invalid, "%s is for a request without a session", OpenSession)
 	case (r.Session == 0) != (r.Seq == 0):
 		return Fail(Invalid, "session and seq belong together: give both or none")
 	case r.Acked >= r.Seq && r.Acked > 0:

@@ -120,25 +120,3 @@ func (t *Table) size(name string) int {
 	}
 	return n
 }
-
-// Size is that of an encoded op in a request, at most.
-func (o *Op) Size() int {
-	n := 48 + len(o.Table) + len(o.Key) + len(o.Column) + len(o.Start) + len(o.End) + len(o.Prefix)
-	for _, c := range o.Columns {
-		n += columnSize + len(c.Name) + len(c.Value)
-	}
-	for _, name := range o.Only {
-		n += columnSize + len(name)
-	}
-	if o.Condition != nil {
-		n += columnSize
-		for _, c := range o.Condition.Columns {
-			n += columnSize + len(c.Name) + len(c.Value)
-		}
-	}
-	if o.Definition != nil {
-		t := Table{Definition: *o.Definition}
-		n += t.size("")
-	}
-	return n
-}

@@ -12,7 +12,7 @@ import (
 const (
 	// Window bounds the requests of a session that are not acknowledged.
 	Window = 8
-	// SessionTime is how long a session is kept at least after its last request.
+	// SessionTime is how long a session is kept at least after its last write or refusal.
 	SessionTime = time.Minute
 	// MaxSessions bounds the sessions of a namespace.
 	MaxSessions = 1024

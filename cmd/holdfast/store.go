@@ -73,6 +73,9 @@ func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *s
 	if err != nil {
 		return fmt.Errorf("store %s: %w", cmd.Name(), err)
 	}
+	if o.Kind == store.List && out.Results[0].Rows == nil {
+		out.Results[0].Rows = []store.Row{} // none
+	}
 	if f.asJSON {
 		return writeJSON(cmd.OutOrStdout(), &out.Results[0])
 	}

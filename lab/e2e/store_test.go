@@ -1,10 +1,17 @@
 package e2e
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -214,6 +221,55 @@ func TestStoreKill(t *testing.T) {
 	}
 	t.Logf("%d operations, counters %d, %d, %d", len(s.history), len(s.counted["one"]), len(s.counted["two"]),
 		len(s.counted["three"]))
+}
+
+// TestStorePython: clients in Python add to a counter while one controller after the other is killed. Each sum is told
+// once, and none is missing.
+func TestStorePython(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, cluster.Config{Apps: []string{store.Name}})
+	c.expectDeaths()
+	args := []string{filepath.Join("testdata", "store.py")}
+	for _, n := range c.Controllers() {
+		args = append(args, n.REST)
+	}
+	cmd := exec.CommandContext(c.ctx, "python3", args...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "python"))
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	c.check(err)
+	out, err := cmd.StdoutPipe()
+	c.check(err)
+	c.check(cmd.Start())
+	var done atomic.Int64
+	var last string
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); done.Add(1) {
+			last = lines.Text()
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v: %s", err, said.String())
+		}
+	})
+	c.killInTurn(3, &done, 20)
+	c.check(in.Close())
+	reading.Wait()
+	var told struct {
+		Sums  []int
+		Value int
+	}
+	c.check(json.Unmarshal([]byte(last), &told))
+	slices.Sort(told.Sums)
+	for i, sum := range told.Sums {
+		if sum != i+1 {
+			t.Fatalf("after %d they were told the sum %d", i, sum)
+		}
+	}
+	if told.Value != len(told.Sums) {
+		t.Errorf("the counter is %d, and %d sums were told", told.Value, len(told.Sums))
+	}
 }
 
 // TestStoreCommands: what the commands of the store print.

@@ -16,10 +16,10 @@ const (
 
 // work is what one call of Batch waits for.
 type work struct {
-	transactions [][]store.Op
-	lane         int
-	ops, size    int  // how many, and bytes
-	alone        bool // it is not sent together with others
+	encoded           []byte
+	transactions, ops int // how many
+	lane              int
+	alone             bool // it is not sent together with others
 
 	sent     bool // at least once, to a controller that may have received it
 	answered bool
@@ -49,32 +49,43 @@ type batch struct {
 	on           *connection // where it was sent last
 }
 
-// maxBatch bounds the size from which no more work is added to a batch, in bytes: what is added may be as large again.
+// maxBatch bounds the work that is sent together, in bytes. One that is larger is sent alone.
 const maxBatch = store.MaxRequest / 4
 
-// next returns a request that is to be sent on a connection: first those that were sent on others, then what waits.
-func (c *Client) next(on *connection) (*batch, *store.Request) {
+// next returns an encoded request that is to be sent on a connection: first those that were sent on others, then what
+// waits. It returns nil if there is none.
+func (c *Client) next(on *connection) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.lanes {
+		l := &c.lanes[i]
+		// Nobody waits for these any more. Their numbers are acknowledged, so no late copy is executed.
+		l.sent = slices.DeleteFunc(l.sent, func(b *batch) bool { return b.on != on && b.givenUp() })
+	}
+	c.advance()
+	for i := range c.lanes {
 		for _, b := range c.lanes[i].sent {
 			if b.on != on {
-				return b, c.request(b, on)
+				return c.request(b, on)
 			}
 		}
 	}
 	for i := range c.lanes {
 		if b := c.cut(i); b != nil {
-			return b, c.request(b, on)
+			return c.request(b, on)
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// givenUp reports whether nobody waits for any of the work.
+func (b *batch) givenUp() bool {
+	return len(b.work) > 0 && !slices.ContainsFunc(b.work, func(w *work) bool { return !w.givenUp })
 }
 
 // cut makes a batch of what waits in a lane; nil if nothing does, or too many are sent.
 func (c *Client) cut(i int) *batch {
 	l := &c.lanes[i]
-	l.queue = slices.DeleteFunc(l.queue, func(w *work) bool { return w.givenUp })
 	if len(l.queue) == 0 || len(l.sent) >= store.Window {
 		return nil
 	}
@@ -91,13 +102,12 @@ func (c *Client) cut(i int) *batch {
 		b.session, b.seq = c.session, c.last
 	}
 	n, ops, size := 0, 0, 0
-	for n < len(l.queue) {
-		w := l.queue[n]
-		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+w.size > maxBatch) {
+	for _, w := range l.queue {
+		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+len(w.encoded) > maxBatch) {
 			break
 		}
-		ops, size = ops+w.ops, size+w.size
-		if n++; w.alone {
+		n, ops, size = n+1, ops+w.ops, size+len(w.encoded)
+		if w.alone {
 			break
 		}
 	}
@@ -118,22 +128,23 @@ func (c *Client) openSession(b *batch) *batch {
 	return b
 }
 
-// request returns the request of a batch that is sent now.
-func (c *Client) request(b *batch, on *connection) *store.Request {
+// request returns the encoded request of a batch that is sent now.
+func (c *Client) request(b *batch, on *connection) []byte {
 	b.on = on
 	b.attempts++
-	r := &store.Request{ID: b.id, Namespace: c.namespace, Session: b.session, Seq: b.seq}
+	r := store.Request{ID: b.id, Namespace: c.namespace, Session: b.session, Seq: b.seq}
 	if b.session == c.session && b.session != 0 {
 		r.Acked = min(c.acked, b.seq-1)
-	}
-	for _, w := range b.work {
-		w.sent = true
-		r.Transactions = append(r.Transactions, w.transactions...)
 	}
 	if len(b.work) == 0 {
 		r.Transactions = [][]store.Op{{{Kind: store.OpenSession}}}
 	}
-	return r
+	encoded := r.Append(nil)
+	for _, w := range b.work {
+		w.sent = true
+		encoded = append(encoded, w.encoded...)
+	}
+	return encoded
 }
 
 // answered takes a response. If it returns an error, the connection is of no use.
@@ -148,7 +159,7 @@ func (c *Client) answered(r *store.Response) error {
 	switch {
 	case r.Error != nil && (r.Error.Code == store.Unavailable || r.Error.Code == store.Unknown):
 		return r.Error // it is sent again
-	case r.Error == nil && len(r.Outcomes) != transactions(b):
+	case r.Error == nil && !b.fits(r.Outcomes):
 		return errors.New("the response does not fit the request")
 	}
 	l.sent = slices.Delete(l.sent, i, i+1)
@@ -158,7 +169,7 @@ func (c *Client) answered(r *store.Response) error {
 	case len(b.work) == 0:
 		c.opened(r)
 	case r.Error == nil:
-		b.distribute(r.Outcomes)
+		c.distribute(b, l, r.Outcomes)
 	default:
 		c.refused(b, r.Error)
 	}
@@ -175,14 +186,16 @@ func (c *Client) find(id uint64) (l *lane, i int) {
 	return nil, -1
 }
 
-func transactions(b *batch) (n int) {
+// fits reports whether these can be the outcomes of a batch.
+func (b *batch) fits(outcomes []store.Outcome) bool {
 	if len(b.work) == 0 {
-		return 1
+		return len(outcomes) == 1 && (outcomes[0].Error != nil || len(outcomes[0].Results) == 1)
 	}
+	n := 0
 	for _, w := range b.work {
-		n += len(w.transactions)
+		n += w.transactions
 	}
-	return n
+	return len(outcomes) == n
 }
 
 // advance notes up to which request of the session all are answered.
@@ -214,12 +227,17 @@ func (c *Client) opened(r *store.Response) {
 	c.lanes[writes].queue = nil
 }
 
-// distribute gives each work its outcomes.
-func (b *batch) distribute(outcomes []store.Outcome) {
+// distribute gives each work its outcomes. One that was refused because the request with all of them is too large for
+// the namespace waits again, to be sent alone.
+func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	for _, w := range b.work {
-		n := len(w.transactions)
-		w.answer(outcomes[:n:n], nil)
-		outcomes = outcomes[n:]
+		if why := outcomes[0].Error; len(b.work) > 1 && why != nil && why.Code == store.TooLarge && !w.givenUp {
+			w.alone, w.sent = true, false
+			l.queue = append(l.queue, w)
+		} else {
+			w.answer(outcomes[:w.transactions:w.transactions], nil)
+		}
+		outcomes = outcomes[w.transactions:]
 	}
 }
 
@@ -229,11 +247,12 @@ func (c *Client) refused(b *batch, why *store.Error) {
 		c.session, c.acked, c.last = 0, 0, 0
 	}
 	if why.Code == store.Expired && b.attempts == 1 { // nobody can have executed it
-		for _, w := range b.work {
-			w.sent = false
-		}
 		l := &c.lanes[writes]
-		l.queue = append(slices.Clone(b.work), l.queue...)
+		for _, w := range slices.Backward(b.work) {
+			if w.sent = false; !w.givenUp {
+				l.queue = slices.Insert(l.queue, 0, w)
+			}
+		}
 		return
 	}
 	var err error = why

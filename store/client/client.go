@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/rpc"
@@ -101,8 +100,8 @@ func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error)
 // Batch executes transactions in order, at most store.MaxOps ops in all, and returns an outcome for each. A transaction
 // that is refused does not hold up the next. Its error is that of Do.
 func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, error) {
-	w := &work{transactions: transactions, done: make(chan struct{})}
-	if err := w.measure(); err != nil {
+	w := &work{transactions: len(transactions), done: make(chan struct{})}
+	if err := w.encode(transactions); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -118,6 +117,11 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	case <-ctx.Done():
 	case <-c.ended:
 	}
+	return c.giveUp(ctx, w)
+}
+
+// giveUp ends the wait for work, because ctx or the client has ended.
+func (c *Client) giveUp(ctx context.Context, w *work) ([]store.Outcome, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w.givenUp = true
@@ -131,6 +135,8 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	case w.sent && w.lane == writes:
 		return nil, &UnknownError{err}
 	}
+	l := &c.lanes[w.lane]
+	l.queue = slices.DeleteFunc(l.queue, func(o *work) bool { return o == w })
 	return nil, err
 }
 
@@ -142,34 +148,37 @@ func (c *Client) nudge() {
 	}
 }
 
-// measure looks at the ops.
-func (w *work) measure() error {
-	for _, ops := range w.transactions {
+// encode encodes the transactions, so that the caller may change them when it has given up.
+func (w *work) encode(transactions [][]store.Op) error {
+	w.alone = len(transactions) > 1 // so that it keeps its order, see distribute
+	for _, ops := range transactions {
 		if len(ops) == 0 {
 			return store.Fail(store.Invalid, "a transaction has no ops")
 		}
+		w.ops += len(ops)
 		for i := range ops {
 			o := &ops[i]
-			for _, text := range [...]string{o.Key, o.Start, o.End, o.Prefix} {
-				if !utf8.ValidString(text) {
-					refused := store.Fail(store.Invalid, "%q is not UTF-8", text)
-					refused.Op = i
-					return refused
-				}
+			if !o.IsText() {
+				refused := store.Fail(store.Invalid, "%q has a text that is not UTF-8", o.Key)
+				refused.Op = i
+				return refused
 			}
-			w.ops++
-			w.size += o.Size()
 			if o.Kind.Writes() {
 				w.lane = writes
 			}
 			w.alone = w.alone || o.Kind.LooksAtMany() || o.Kind == store.CloseSession
 		}
 	}
-	switch {
-	case w.ops == 0 || w.ops > store.MaxOps:
+	if w.ops == 0 || w.ops > store.MaxOps {
 		return store.Fail(store.Invalid, "a batch has 1 to %d ops, this one has %d", store.MaxOps, w.ops)
-	case w.size > store.MaxRequest:
-		return store.Fail(store.TooLarge, "a batch has at most %d bytes, this one has %d", store.MaxRequest, w.size)
+	}
+	w.encoded = store.AppendTransactions(nil, transactions)
+	if size := len(w.encoded); size > store.MaxRequest-maxHeader {
+		return store.Fail(store.TooLarge, "a batch has at most %d bytes, this one has %d", store.MaxRequest-maxHeader,
+			size)
 	}
 	return nil
 }
+
+// maxHeader bounds what a request has besides its transactions, in bytes.
+const maxHeader = 512

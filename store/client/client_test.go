@@ -346,7 +346,7 @@ func TestBatch(t *testing.T) {
 			}
 		})
 	}
-	for waits := func() bool { cl.mu.Lock(); defer cl.mu.Unlock(); return len(cl.lanes[writes].queue) > 0 }; !waits(); {
+	for cl.waiting() < 4*store.Window {
 		time.Sleep(time.Millisecond)
 	}
 	c.mu.Unlock()
@@ -371,4 +371,17 @@ func TestGivenUp(t *testing.T) {
 	if out, err := cl.Do(t.Context(), add("t")); err != nil || out.Results[0].Value != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}
+}
+
+// waiting returns how much work is not answered.
+func (c *Client) waiting() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.lanes {
+		n += len(c.lanes[i].queue)
+		for _, b := range c.lanes[i].sent {
+			n += len(b.work)
+		}
+	}
+	return n
 }

@@ -26,8 +26,11 @@ const (
 const (
 	// openTimeout is how long one controller has to accept a stream.
 	openTimeout = 3 * time.Second
-	// answerTimeout is how long one controller has to answer a request. Controllers do so within 5 seconds.
+	// answerTimeout is how long one controller has to answer a request, and at most twice as long. Controllers do so
+	// within 5 seconds.
 	answerTimeout = 8 * time.Second
+	// maxIdle is after how many answerTimeout a stream on which nothing happens is closed.
+	maxIdle = 8
 )
 
 // run sends what waits to one controller after the other, until Close.
@@ -43,6 +46,9 @@ func (c *Client) run(ctx context.Context) {
 		err := c.serve(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if err == nil { // it was idle
+			continue
 		}
 		c.at = (c.at + 1) % len(c.addresses)
 		if c.note(err) {
@@ -87,9 +93,7 @@ func (c *Client) note(err error) (some bool) {
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		for _, b := range l.sent {
-			if len(b.work) == 0 {
-				c.opening = false
-			}
+			b.attempts++ // it says nothing of those before
 			c.refused(b, refused)
 		}
 		for _, w := range l.queue {
@@ -97,6 +101,8 @@ func (c *Client) note(err error) (some bool) {
 		}
 		*l = lane{}
 	}
+	c.opening = false
+	c.advance()
 	return some
 }
 
@@ -112,9 +118,9 @@ func (c *Client) serve(ctx context.Context) error {
 	defer func() { s.Close(); <-received }()
 	late := time.NewTimer(answerTimeout)
 	defer late.Stop()
-	before := c.oldest()
+	oldest, idle := uint64(0), 0 // at the last tick; ticks since something happened
 	for {
-		for b, r := c.next(on); b != nil; b, r = c.next(on) {
+		for r := c.next(on); r != nil; r = c.next(on) {
 			if err := s.Send(r); err != nil {
 				s.Close()
 				return fmt.Errorf("%s: %w", c.addresses[c.at], errors.Join(err, <-on.failed))
@@ -122,13 +128,16 @@ func (c *Client) serve(ctx context.Context) error {
 		}
 		select {
 		case <-c.wake:
+			idle = 0
 		case err := <-on.failed:
 			return fmt.Errorf("%s: %w", c.addresses[c.at], err)
 		case <-late.C:
-			if now := c.oldest(); now == before && now != 0 {
+			before := oldest
+			if oldest = c.oldest(); oldest == before && oldest != 0 {
 				return fmt.Errorf("%s has not answered for %v", c.addresses[c.at], answerTimeout)
-			} else {
-				before = now
+			}
+			if idle++; idle == maxIdle {
+				return nil
 			}
 			late.Reset(answerTimeout)
 		case <-ctx.Done():

@@ -26,16 +26,17 @@ func Transport() *http.Transport {
 // Stream is a stream of requests to one controller. One goroutine may send, and another one receive.
 type Stream struct {
 	on     *connect.BidiStreamForClient[Request, Response]
-	cancel context.CancelFunc
+	cancel func()
 }
 
 // Open opens a stream to the controller at HOST:PORT. If it fails, the controller has received nothing. The error is
 // ErrNoStore if the controller does not have the application. The stream ends with ctx, and with Close.
 func Open(ctx context.Context, via *http.Transport, address string, patience time.Duration) (*Stream, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	s := &Stream{newClient(via, address, stream).CallBidiStream(ctx), cancel}
-	late := time.AfterFunc(patience, cancel)
-	defer late.Stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	s := &Stream{newClient(via, address, stream).CallBidiStream(ctx), func() { cancel(nil) }}
+	late := fmt.Errorf("%s: no answer in %v", address, patience)
+	timer := time.AfterFunc(patience, func() { cancel(late) })
+	defer timer.Stop()
 	if err := s.on.Send(nil); err != nil { // the headers
 		s.Close()
 		return nil, err
@@ -44,8 +45,10 @@ func Open(ctx context.Context, via *http.Transport, address string, patience tim
 		return s, nil
 	}
 	_, err := s.on.Receive()
-	s.Close()
+	defer s.Close()
 	switch {
+	case context.Cause(ctx) == late:
+		return nil, late
 	case err == nil:
 		err = errors.New("it answers before the first request")
 	case connect.CodeOf(err) == connect.CodeUnimplemented:
@@ -57,8 +60,8 @@ func Open(ctx context.Context, via *http.Transport, address string, patience tim
 // ErrNoStore is the error of a controller that does not have the application.
 var ErrNoStore = errors.New("it has no store: add store to `apps` in the cluster file")
 
-// Send sends a request.
-func (s *Stream) Send(r *store.Request) error { return s.on.Send(&Request{r.Append(nil)}) }
+// Send sends an encoded request.
+func (s *Stream) Send(request []byte) error { return s.on.Send(&Request{request}) }
 
 // Receive returns the next response.
 func (s *Stream) Receive() (out store.Response, err error) {
@@ -82,7 +85,9 @@ type Caller struct {
 }
 
 // NewCaller returns a caller of the controller at HOST:PORT.
-func NewCaller(via *http.Transport, address string) *Caller { return &Caller{newClient(via, address, do)} }
+func NewCaller(via *http.Transport, address string) *Caller {
+	return &Caller{newClient(via, address, do)}
+}
 
 // Do has the controller execute one request.
 func (c *Caller) Do(ctx context.Context, r *store.Request) (out store.Response, err error) {

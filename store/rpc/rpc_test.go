@@ -275,7 +275,7 @@ func TestStream(t *testing.T) {
 	defer s.Close()
 	for i := range ends {
 		r := store.Request{ID: uint64(i) + 1, Namespace: "n", Transactions: [][]store.Op{{}}}
-		if err := s.Send(&r); err != nil {
+		if err := s.Send(r.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,8 +3,10 @@ package rpc
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -34,26 +36,43 @@ func (Application) Serve(call func(context.Context, ledger.Call) ([]byte, error)
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
 	streams := connect.NewBidiStreamHandler(stream, s.stream, options...)
 	mux.HandleFunc(stream, func(w http.ResponseWriter, r *http.Request) {
-		c := http.NewResponseController(w) // a stream has no end: the connection is checked with pings
-		if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+		if s.streams.Add(1) > maxStreams {
+			http.Error(w, "too many streams", http.StatusServiceUnavailable)
+		} else {
+			streams.ServeHTTP(w, endless(w, r))
 		}
-		streams.ServeHTTP(w, r)
+		s.streams.Add(-1)
 	})
 	return service, mux
 }
 
+// endless lets a stream read for ever: its connection is checked with pings. One over HTTP/1.1 is refused later.
+func endless(w http.ResponseWriter, r *http.Request) *http.Request {
+	c := http.NewResponseController(w)
+	if r.ProtoMajor >= 2 {
+		_ = c.SetReadDeadline(time.Time{}) // HTTP/2 can
+	}
+	return r.WithContext(context.WithValue(r.Context(), controllerKey{}, c))
+}
+
+// controllerKey is the key of the http.ResponseController in the context of a stream.
+type controllerKey struct{}
+
 // server executes requests by calls.
 type server struct {
-	call func(context.Context, ledger.Call) ([]byte, error)
+	call    func(context.Context, ledger.Call) ([]byte, error)
+	streams atomic.Int64
 }
+
+// maxStreams bounds the streams at a time, so that they leave room for other requests to the controller.
+const maxStreams = 512
 
 func (s *server) do(ctx context.Context, r *connect.Request[Request]) (*connect.Response[Response], error) {
 	return connect.NewResponse(&Response{s.execute(ctx, r.Msg.Encoded)}), nil
 }
 
-// maxConcurrent bounds the requests of a stream that are executed at a time. Meanwhile no more are read.
+// maxConcurrent bounds the requests of a stream that are executed at a time. Meanwhile no more are read. It is what a
+// client of package store/client sends at a time.
 const maxConcurrent = 2 * store.Window
 
 // stream executes the requests of a stream, until that ends.
@@ -62,24 +81,34 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 	var sending sync.Mutex // guards with.Send
 	var running sync.WaitGroup
 	defer running.Wait()
-	if err := with.Send(nil); err != nil { // the headers: the client learns that it is served
+	c := ctx.Value(controllerKey{}).(*http.ResponseController)
+	send := func(r *Response) error {
+		sending.Lock()
+		defer sending.Unlock()
+		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout)) // HTTP/2 can
+		return with.Send(r)
+	}
+	if err := send(nil); err != nil { // the headers: the client learns that it is served
 		return err
 	}
 	for {
 		r, err := with.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
 		if err != nil {
-			return nil // the client has closed it, or is gone
+			return err
 		}
 		slots <- struct{}{}
 		running.Go(func() { // ends with the call
 			defer func() { <-slots }()
-			answer := &Response{s.execute(ctx, r.Encoded)}
-			sending.Lock()
-			defer sending.Unlock()
-			_ = with.Send(answer) // the client is gone
+			_ = send(&Response{s.execute(ctx, r.Encoded)}) // else the client is gone, or does not read
 		})
 	}
 }
+
+// sendTimeout bounds how long a client may not read its responses. Then the stream ends.
+const sendTimeout = 10 * time.Second
 
 // callTimeout bounds how long a request waits for its answer.
 const callTimeout = 5 * time.Second

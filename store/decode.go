@@ -3,8 +3,8 @@ package store
 import (
 	_ "embed"
 	"errors"
-	"maps"
-	"slices"
+	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -59,8 +59,24 @@ func fields(b []byte, f func(field) error) error {
 	return nil
 }
 
-// decoder notes the first error of a message whose fields have the wrong type.
-type decoder struct{ err error }
+// decoder notes the first error of a message.
+type decoder struct {
+	err      error
+	ops      int
+	elements int // of lists in ops
+}
+
+// maxElements bounds the columns and names of all ops of a request.
+const maxElements = MaxOps * MaxColumns
+
+var errTooMany = fmt.Errorf("it has more than %d ops, or %d columns", MaxOps, maxElements)
+
+// grow counts an element of a list, so that a short message does not need much memory.
+func (d *decoder) grow() {
+	if d.elements++; d.elements > maxElements {
+		d.fail(errTooMany)
+	}
+}
 
 func (d *decoder) fail(err error) {
 	if d.err == nil {
@@ -95,12 +111,15 @@ func (d *decoder) message(f field, each func(field)) {
 
 // column decodes an entry of a map of columns.
 func (d *decoder) column(f field, columns *Columns) {
+	d.grow()
 	c := Column{Value: []byte{}}
 	d.message(f, func(in field) {
 		switch {
 		case in.num == 1:
 			c.Name = d.text(in)
-		case in.num == 2 && in.sized:
+		case in.num == 2 && !in.sized:
+			d.fail(errMalformed)
+		case in.num == 2:
 			c.Value = in.bytes[:len(in.bytes):len(in.bytes)]
 		}
 	})
@@ -124,12 +143,14 @@ func (r *Request) Decode(b []byte) error {
 		case 5:
 			r.Acked = d.uint(f)
 		case 6:
-			if len(r.Transactions) > MaxOps { // it is refused, and needs no more memory
-				return nil
+			if len(r.Transactions) == MaxOps {
+				return errTooMany
 			}
 			all = all[len(all):]
 			d.message(f, func(in field) {
-				if in.num == 1 {
+				if d.ops++; d.ops > MaxOps {
+					d.fail(errTooMany)
+				} else if in.num == 1 {
 					all = append(all, Op{})
 					d.op(in, &all[len(all)-1])
 				}
@@ -155,6 +176,7 @@ func (d *decoder) op(f field, o *Op) {
 		case 4:
 			d.column(f, &o.Columns)
 		case 5:
+			d.grow()
 			o.Only = append(o.Only, d.text(f))
 		case 6:
 			o.Condition = new(Condition)
@@ -194,6 +216,7 @@ func (d *decoder) definition(f field, of *Definition) {
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:
+			d.grow()
 			of.Columns = append(of.Columns, d.text(f))
 		case 2:
 			of.RefersTo = d.text(f)
@@ -205,7 +228,7 @@ func (d *decoder) definition(f field, of *Definition) {
 
 // Decode decodes a response. Its columns alias b.
 func (r *Response) Decode(b []byte) error {
-	var d decoder
+	d := decoder{elements: math.MinInt} // a controller is trusted
 	return fields(b, func(f field) error {
 		switch f.num {
 		case 1:
@@ -308,162 +331,6 @@ func (d *decoder) table(f field, r *Result) {
 		r.Tables = map[string]Table{}
 	}
 	r.Tables[name] = t
-}
-
-// encoder appends fields. Those that are zero are left out.
-type encoder []byte
-
-func (e *encoder) uint(num protowire.Number, v uint64) {
-	if v != 0 {
-		*e = protowire.AppendVarint(protowire.AppendTag(*e, num, protowire.VarintType), v)
-	}
-}
-
-func (e *encoder) text(num protowire.Number, s string) {
-	if s != "" {
-		*e = protowire.AppendString(protowire.AppendTag(*e, num, protowire.BytesType), s)
-	}
-}
-
-func (e *encoder) texts(num protowire.Number, list []string) {
-	for _, s := range list {
-		*e = protowire.AppendString(protowire.AppendTag(*e, num, protowire.BytesType), s)
-	}
-}
-
-// message appends a field that is a message.
-func (e *encoder) message(num protowire.Number, content func()) {
-	*e = append(protowire.AppendTag(*e, num, protowire.BytesType), 0)
-	start := len(*e)
-	content()
-	size := len(*e) - start
-	for range protowire.SizeVarint(uint64(size)) - 1 {
-		*e = append(*e, 0)
-	}
-	copy((*e)[len(*e)-size:], (*e)[start:start+size])
-	protowire.AppendVarint((*e)[:start-1], uint64(size))
-}
-
-func (e *encoder) column(num protowire.Number, name string, value []byte) {
-	size := 2 + protowire.SizeBytes(len(name)) + protowire.SizeBytes(len(value)) // of one byte each: the tags
-	*e = protowire.AppendVarint(protowire.AppendTag(*e, num, protowire.BytesType), uint64(size))
-	*e = protowire.AppendString(protowire.AppendTag(*e, 1, protowire.BytesType), name)
-	*e = protowire.AppendBytes(protowire.AppendTag(*e, 2, protowire.BytesType), value)
-}
-
-func (e *encoder) columns(num protowire.Number, columns Columns) {
-	for _, c := range columns {
-		e.column(num, c.Name, c.Value)
-	}
-}
-
-// Append appends the encoded request.
-func (r *Request) Append(b []byte) []byte {
-	e := (*encoder)(&b)
-	e.uint(1, r.ID)
-	e.text(2, r.Namespace)
-	e.uint(3, r.Session)
-	e.uint(4, r.Seq)
-	e.uint(5, r.Acked)
-	for _, ops := range r.Transactions {
-		e.message(6, func() {
-			for i := range ops {
-				e.message(1, func() { e.op(&ops[i]) })
-			}
-		})
-	}
-	return b
-}
-
-func (e *encoder) op(o *Op) {
-	e.uint(1, uint64(o.Kind))
-	e.text(2, o.Table)
-	e.text(3, o.Key)
-	e.columns(4, o.Columns)
-	e.texts(5, o.Only)
-	if c := o.Condition; c != nil {
-		e.message(6, func() {
-			if c.Version != nil {
-				*e = protowire.AppendVarint(protowire.AppendTag(*e, 1, protowire.VarintType), *c.Version)
-			}
-			e.columns(2, c.Columns)
-		})
-	}
-	e.text(7, o.Column)
-	e.uint(8, protowire.EncodeZigZag(o.Delta))
-	e.text(9, o.Start)
-	e.text(10, o.End)
-	e.text(11, o.Prefix)
-	e.uint(12, uint64(o.Limit))
-	if o.Definition != nil {
-		e.message(13, func() { e.definition(o.Definition) })
-	}
-}
-
-func (e *encoder) definition(d *Definition) {
-	e.texts(1, d.Columns)
-	e.text(2, d.RefersTo)
-	e.text(3, d.Through)
-}
-
-// Append appends the encoded response.
-func (r *Response) Append(b []byte) []byte {
-	e := (*encoder)(&b)
-	e.uint(1, r.ID)
-	for i := range r.Outcomes {
-		e.message(2, func() { e.outcome(&r.Outcomes[i]) })
-	}
-	if r.Error != nil {
-		e.message(3, func() { e.error(r.Error) })
-	}
-	return b
-}
-
-func (e *encoder) outcome(o *Outcome) {
-	e.uint(1, o.Revision)
-	for i := range o.Results {
-		e.message(2, func() { e.result(&o.Results[i]) })
-	}
-	if o.Error != nil {
-		e.message(3, func() { e.error(o.Error) })
-	}
-}
-
-func (e *encoder) error(err *Error) {
-	e.uint(1, uint64(err.Code))
-	e.text(2, err.Message)
-	if err.Op >= 0 {
-		*e = protowire.AppendVarint(protowire.AppendTag(*e, 3, protowire.VarintType), uint64(err.Op))
-	}
-}
-
-func (e *encoder) result(r *Result) {
-	e.uint(1, r.Version)
-	if r.Row != nil {
-		e.message(2, func() { e.row(r.Row) })
-	}
-	for i := range r.Rows {
-		e.message(3, func() { e.row(&r.Rows[i]) })
-	}
-	e.text(4, r.Next)
-	e.uint(5, protowire.EncodeZigZag(r.Value))
-	e.uint(6, r.Session)
-	for _, name := range slices.Sorted(maps.Keys(r.Tables)) {
-		t := r.Tables[name]
-		e.message(7, func() {
-			e.text(1, name)
-			e.message(2, func() {
-				e.uint(1, t.Version)
-				e.message(2, func() { e.definition(&t.Definition) })
-			})
-		})
-	}
-}
-
-func (e *encoder) row(r *Row) {
-	e.text(1, r.Key)
-	e.uint(2, r.Version)
-	e.columns(3, r.Columns)
 }
 
 // peek returns the id and the namespace of an encoded request, and looks at no more than that.

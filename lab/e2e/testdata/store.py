@@ -1,0 +1,59 @@
+"""Clients of the store in Python: adds to counters until stdin ends, then prints which sums they were told, as JSON."""
+
+import asyncio
+import json
+import sys
+import threading
+
+from holdfast import store
+
+addresses = sys.argv[1:]
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+
+def refused(code, f, *args, **kwargs):
+    try:
+        f(*args, **kwargs)
+    except store.StoreError as e:
+        assert e.code == code, (e.code, e)
+    else:
+        raise AssertionError(f"{code} is not raised")
+
+
+def rows(client):
+    client.create_table("hosts", ["mac", "port"])
+    client.create_table("addresses", ["mac"], refers_to="hosts")
+    version = client.create("hosts", "m1", {"mac": b"\x00\xff", "port": b"7"})
+    client.put("addresses", "10.0.0.1", {"mac": b"m1"})
+    assert client.resolve("addresses", "10.0.0.1") == store.Row("m1", version, {"mac": b"\x00\xff", "port": b"7"})
+    later = client.update("hosts", "m1", {"port": b"8"}, if_version=version)
+    refused("conflict", client.update, "hosts", "m1", {"port": b"9"}, if_version=version)
+    refused("exists", client.create, "hosts", "m1", {"port": b"9"})
+    refused("not_found", client.get, "hosts", "m2")
+    refused("no_table", client.get, "none", "m2")
+    assert client.get("hosts", "m1", "port") == store.Row("m1", later, {"port": b"8"})
+    both = client.transaction(store.op("put", "hosts", "m2", columns={"port": b"1"}, if_version=0),
+                              store.op("list", "hosts", prefix="m"))
+    assert [r.key for r in both[1].rows] == ["m1", "m2"] == [r.key for r in client.list_rows("hosts")], both
+    client.delete("hosts", "m2", if_version=both[0].version)
+    client.create_table("counters")
+
+
+async def count():
+    async with store.AsyncClient(addresses, "python") as one, store.AsyncClient(addresses[::-1], "python") as other:
+        async def adds(client):
+            sums = []
+            while not ended.is_set():
+                sums.append(await client.add("counters", "sum", 1))
+                print(len(sums), flush=True)
+            return sums
+
+        return [sum for sums in await asyncio.gather(adds(one), adds(other)) for sum in sums]
+
+
+with store.Client(addresses, "python") as client:
+    rows(client)
+    sums = asyncio.run(count())
+    value = client.get("counters", "sum").columns["value"]
+print(json.dumps({"sums": sums, "value": int(value)}))

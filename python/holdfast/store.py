@@ -1,0 +1,308 @@
+"""A client of the consistent data store of Holdfast: one namespace, from any process.
+
+    with Client(["10.0.0.1:8080", "10.0.0.2:8080"]) as store:
+        store.create_table("hosts", ["mac", "port"])
+        store.put("hosts", "10.0.0.1", {"mac": b"00:00:00:00:00:01", "port": b"7"})
+        print(store.get("hosts", "10.0.0.1").columns["port"])
+
+Reads and writes are linearizable. A request is repeated at one controller after the other until one answers, and takes
+effect once. It needs nothing but Python. The operations and their errors are those of `holdfast store proto`.
+"""
+
+import asyncio
+import base64
+import http.client
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+_PATH = "/holdfast.store.v1.Store/Do"
+_ATTEMPT_SECONDS = 8.0  # controllers answer within 5
+_LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
+_CLOSE_SECONDS = 1.0
+
+Columns = Mapping[str, bytes]
+
+
+class StoreError(Exception):
+    """The namespace refuses a transaction, and has not changed. `code` is that of the interface, such as "not_found",
+    "conflict" or "too_large"; `op` is the index of the operation, or None."""
+
+    def __init__(self, code: str, message: str, op: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.op = op
+
+
+class UnknownError(Exception):
+    """A transaction that writes was not answered in time: it was executed once, or was not, or may still be."""
+
+
+class NobodyAnswersError(Exception):
+    """Nothing was executed, or only reads were, because no controller has answered in time."""
+
+
+@dataclass(frozen=True)
+class Row:
+    key: str
+    version: int
+    columns: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an operation has read, or the version of what it has written."""
+
+    version: int = 0
+    row: Row | None = None  # of get and resolve
+    rows: list[Row] = field(default_factory=list)  # of list
+    next: str = ""  # of list: if there is more, where the next one starts
+    value: int = 0  # of add
+    session: int = 0
+    tables: dict[str, Any] = field(default_factory=dict)  # of list_tables
+
+
+Op = dict[str, Any]
+
+
+def op(kind: str, table: str = "", key: str = "", *, columns: Columns | None = None, if_version: int | None = None,
+       if_columns: Columns | None = None, **more: Any) -> Op:
+    """Returns an operation for `transaction`. `more` are fields of the interface, such as only, delta, start, end,
+    prefix, limit and definition."""
+    o: Op = {"op": kind, "table": table, "key": key, **more}
+    if columns is not None:
+        o["columns"] = _encoded(columns)
+    if if_version is not None or if_columns is not None:
+        o["condition"] = {"columns": _encoded(if_columns or {})}
+        if if_version is not None:
+            o["condition"]["version"] = str(if_version)
+    return o
+
+
+_READS = ("get", "list", "resolve", "list_tables")
+
+
+class Client:
+    """A client of one namespace. It may be used by several threads; they take turns. Addresses are HOST:PORT, as
+    controllers have them as `rest` in the cluster file. Methods raise StoreError, UnknownError and
+    NobodyAnswersError."""
+
+    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0) -> None:
+        if not addresses:
+            raise ValueError("no controller has a `rest` address: add one to each controller in the cluster file")
+        self._addresses = list(addresses)
+        self._namespace = namespace
+        self._timeout = timeout_seconds
+        self._turn = threading.Lock()  # guards the rest
+        self._at = 0
+        self._connection: http.client.HTTPConnection | None = None
+        self._session = 0
+        self._seq = 0
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the session, which expires otherwise, and closes the connection."""
+        with self._turn:
+            if self._session:
+                try:
+                    self._execute([op("close_session")], time.monotonic() + _CLOSE_SECONDS)
+                except (StoreError, UnknownError, NobodyAnswersError):
+                    pass
+            self._session = 0
+            self._disconnect()
+
+    def transaction(self, *ops: Op) -> list[Result]:
+        """Executes operations as one transaction, and returns a result for each."""
+        with self._turn:
+            return self._execute(list(ops), time.monotonic() + self._timeout)
+
+    def create_table(self, table: str, columns: Sequence[str] = ("value",), refers_to: str = "",
+                     through: str = "") -> int:
+        definition = {"columns": list(columns), "refers_to": refers_to, "through": through}
+        return self.transaction(op("create_table", table, definition=definition))[0].version
+
+    def get(self, table: str, key: str, *only: str) -> Row:
+        row = self.transaction(op("get", table, key, only=list(only)))[0].row
+        assert row is not None
+        return row
+
+    def resolve(self, table: str, key: str, *only: str) -> Row:
+        row = self.transaction(op("resolve", table, key, only=list(only)))[0].row
+        assert row is not None
+        return row
+
+    def create(self, table: str, key: str, columns: Columns) -> int:
+        return self.transaction(op("create", table, key, columns=columns))[0].version
+
+    def put(self, table: str, key: str, columns: Columns, if_version: int | None = None) -> int:
+        return self.transaction(op("put", table, key, columns=columns, if_version=if_version))[0].version
+
+    def update(self, table: str, key: str, columns: Columns, if_version: int | None = None) -> int:
+        return self.transaction(op("update", table, key, columns=columns, if_version=if_version))[0].version
+
+    def delete(self, table: str, key: str, if_version: int | None = None) -> int:
+        return self.transaction(op("delete", table, key, if_version=if_version))[0].version
+
+    def add(self, table: str, key: str, delta: int, column: str = "") -> int:
+        """Adds to a counter, and returns the sum."""
+        return self.transaction(op("add", table, key, delta=str(delta), column=column))[0].value
+
+    def list_rows(self, table: str, prefix: str = "", start: str = "", end: str = "") -> list[Row]:
+        """Returns the rows of a range in order, in as many requests as that takes: rows may change between these."""
+        rows: list[Row] = []
+        while True:
+            out = self.transaction(op("list", table, prefix=prefix, start=start, end=end))[0]
+            rows += out.rows
+            if not out.next:
+                return rows
+            start = out.next
+
+    def _execute(self, ops: list[Op], end: float) -> list[Result]:
+        if all(o["op"] in _READS for o in ops):
+            answer, _ = self._ask({"transactions": [{"ops": ops}]}, end)
+            return _outcome(answer)
+        while True:
+            if not self._session:
+                opened, _ = self._ask({"transactions": [{"ops": [op("open_session")]}]}, end)
+                self._session, self._seq = _outcome(opened)[0].session, 0
+            self._seq += 1
+            request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),
+                       "transactions": [{"ops": ops}]}
+            try:
+                answer, attempts = self._ask(request, end)
+            except UnknownError:
+                self._session = 0  # the answer to this request is never acknowledged
+                raise
+            why = answer.get("error")
+            if why and why["code"] == "expired":
+                self._session = 0
+                if attempts == 1:  # nobody can have executed it
+                    continue
+                raise UnknownError(why["message"])
+            if why and attempts > 1:  # it says nothing of the first attempt
+                self._session = 0
+                raise UnknownError(why["message"])
+            return _outcome(answer)
+
+    def _ask(self, request: dict[str, Any], end: float) -> tuple[dict[str, Any], int]:
+        """Returns the response, and how often the request was sent to a controller that may have received it."""
+        body = json.dumps({"namespace": self._namespace, **request})
+        pause, attempts, why = _LEAST_PAUSE_SECONDS, 0, "nothing was sent"
+        while time.monotonic() < end:
+            try:
+                connection = self._connect(end)
+            except OSError as e:
+                why = str(e)
+            else:
+                attempts += 1
+                answer, why = self._send(connection, body)
+                if answer is not None:
+                    return answer, attempts
+            self._disconnect()
+            self._at = (self._at + 1) % len(self._addresses)
+            time.sleep(max(0.0, min(pause, end - time.monotonic())))
+            pause = min(2 * pause, _MOST_PAUSE_SECONDS)
+        if attempts and "session" in request:
+            raise UnknownError(f"not known whether the request was executed, so read before you repeat it: {why}")
+        raise NobodyAnswersError(f"no controller answers: {why}")
+
+    def _connect(self, end: float) -> http.client.HTTPConnection:
+        if self._connection is None:
+            timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
+            connection = http.client.HTTPConnection(self._addresses[self._at], timeout=timeout)
+            connection.connect()
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _send(self, connection: http.client.HTTPConnection, body: str) -> tuple[dict[str, Any] | None, str]:
+        """Returns the response, or None and why there is none."""
+        address = self._addresses[self._at]
+        try:
+            connection.request("POST", _PATH, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException) as e:
+            return None, f"{address}: {e!r}"
+        if response.status == 404:
+            raise StoreError("failed", f"{address} has no store: add store to `apps` in the cluster file")
+        if response.status < 500 and response.status != 200:
+            raise StoreError("failed", f"{address}: {text.decode(errors='replace')}")
+        if response.status != 200:
+            return None, f"{address}: status {response.status}"
+        answer: dict[str, Any] = json.loads(text)
+        if answer.get("error", {}).get("code") in ("unavailable", "unknown"):
+            return None, f"{address}: {answer['error']['message']}"
+        return answer, ""
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _threaded(method: Callable[Concatenate[Client, _P], _T]) -> Callable[Concatenate["AsyncClient", _P], Awaitable[_T]]:
+    async def call(self: "AsyncClient", /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await asyncio.to_thread(method, self.client, *args, **kwargs)
+
+    return call
+
+
+class AsyncClient:
+    """Client for asyncio: the same methods, as coroutines, each in a thread."""
+
+    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0) -> None:
+        self.client = Client(addresses, namespace, timeout_seconds)
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    close = _threaded(Client.close)
+    transaction = _threaded(Client.transaction)
+    create_table = _threaded(Client.create_table)
+    get = _threaded(Client.get)
+    resolve = _threaded(Client.resolve)
+    create = _threaded(Client.create)
+    put = _threaded(Client.put)
+    update = _threaded(Client.update)
+    delete = _threaded(Client.delete)
+    add = _threaded(Client.add)
+    list_rows = _threaded(Client.list_rows)
+
+
+def _encoded(columns: Columns) -> dict[str, str]:
+    return {name: base64.b64encode(value).decode() for name, value in columns.items()}
+
+
+def _outcome(answer: dict[str, Any]) -> list[Result]:
+    """Returns the results of the only transaction, or raises why it was refused."""
+    why = answer.get("error") or answer["outcomes"][0].get("error")
+    if why:
+        raise StoreError(why["code"], why.get("message", ""), why.get("op"))
+    return [_result(r) for r in answer["outcomes"][0].get("results", [])]
+
+
+def _result(r: dict[str, Any]) -> Result:
+    row = r.get("row")
+    return Result(version=int(r.get("version", 0)), row=_row(row) if row is not None else None,
+                  rows=[_row(row) for row in r.get("rows", [])], next=r.get("next", ""), value=int(r.get("value", 0)),
+                  session=int(r.get("session", 0)), tables=r.get("tables", {}))
+
+
+def _row(r: dict[str, Any]) -> Row:
+    columns = {name: base64.b64decode(value) for name, value in r.get("columns", {}).items()}
+    return Row(key=r["key"], version=int(r.get("version", 0)), columns=columns)

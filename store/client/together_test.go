@@ -1,0 +1,174 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
+)
+
+// Callers whose transactions are sent together do not notice: what is too much only together is executed, and a bad
+// text of one is no error of another.
+func TestTogether(t *testing.T) {
+	const callers = 40
+	c, cl := serveTable(t, 1)
+	large := make([]byte, store.MaxValue)
+	for i := range callers {
+		o := store.Op{Kind: store.Put, Table: "t", Key: fmt.Sprint("row", i), Columns: store.Value(large)}
+		if _, err := cl.Do(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad := store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Columns{{Name: "\xff"}}}
+	for _, of := range []func(i int) []store.Op{
+		func(i int) []store.Op { return []store.Op{{Kind: store.Get, Table: "t", Key: fmt.Sprint("row", i)}} },
+		func(i int) []store.Op {
+			return []store.Op{{Kind: store.Put, Table: "t", Key: fmt.Sprint("new", i), Columns: store.Value(large[:10_000])},
+				{Kind: store.Get, Table: "t", Key: fmt.Sprint("new", i)}}
+		},
+		func(i int) []store.Op {
+			return []store.Op{{Kind: store.Put, Table: "t", Key: fmt.Sprint("row", i), Columns: store.Value(large)}, add("t")}
+		},
+	} {
+		kind := of(0)[0].Kind
+		c.mu.Lock()
+		var calling sync.WaitGroup
+		for i := range callers {
+			calling.Go(func() {
+				if _, err := cl.Do(t.Context(), of(i)...); err != nil {
+					t.Errorf("%s: %v", kind, err)
+				}
+			})
+		}
+		calling.Go(func() {
+			if _, err := cl.Do(t.Context(), bad); err == nil {
+				t.Error("a name that is not UTF-8")
+			}
+		})
+		for cl.waiting() < callers {
+			time.Sleep(time.Millisecond)
+		}
+		c.mu.Unlock()
+		calling.Wait()
+	}
+	out, err := cl.Do(t.Context(), store.Op{Kind: store.Get, Table: "t", Key: "k"})
+	if err != nil || string(out.Results[0].Row.Columns[0].Value) != fmt.Sprint(callers) {
+		t.Errorf("the counter: %+v, %v", out, err)
+	}
+}
+
+// A controller without a store says nothing of writes that another one may have executed; and writes go on after it.
+func TestNoStoreAfterExecution(t *testing.T) {
+	c := serve(t, 1)
+	c.healthy.Store(true)
+	var lose atomic.Bool
+	release := make(chan struct{})
+	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+		answer, err := c.call(ctx, q)
+		if lose.Load() {
+			<-release
+			return nil, ledger.ErrUnanswered
+		}
+		return answer, err
+	})
+	mux := http.NewServeMux()
+	mux.Handle(path, h)
+	cl, err := New("n", listen(t, mux), listen(t, http.NotFoundHandler()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	lose.Store(true)
+	var calling sync.WaitGroup
+	for i := range store.Window {
+		calling.Go(func() {
+			_, err := cl.Do(t.Context(), add("t"))
+			if _, unknown := errors.AsType[*UnknownError](err); !unknown {
+				t.Errorf("it may be executed: %v", err)
+			}
+		})
+		for cl.waiting() <= i {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	lose.Store(false)
+	close(release)
+	calling.Wait()
+	for n := 0; ; n++ { // the first attempts may be at the controller without a store
+		if _, err := cl.Do(t.Context(), add("t")); err == nil {
+			break
+		} else if n > 10 {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A caller that has given up may change what it wrote, and leaves nothing behind.
+func TestChangedAfterGivenUp(t *testing.T) {
+	c := serve(t, 1)
+	c.healthy.Store(true)
+	var down atomic.Bool
+	asked := make(chan struct{}, 1000)
+	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+		if down.Load() {
+			asked <- struct{}{}
+			return nil, errors.New("nobody leads")
+		}
+		return c.call(ctx, q)
+	})
+	mux := http.NewServeMux()
+	mux.Handle(path, h)
+	cl, err := New("n", listen(t, mux))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	down.Store(true)
+	value := []byte("first")
+	ctx, cancel := context.WithCancel(t.Context())
+	var canceling sync.WaitGroup
+	canceling.Go(func() { <-asked; <-asked; cancel() })
+	_, err = cl.Do(ctx, store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(value)})
+	canceling.Wait()
+	copy(value, "OTHER")
+	if _, unknown := errors.AsType[*UnknownError](err); !unknown {
+		t.Error(err)
+	}
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, _ = cl.Do(ctx, add("t"))
+		cancel()
+	}
+	cl.mu.Lock()
+	if left := len(cl.lanes[writes].queue); left > 0 {
+		t.Errorf("%d requests that were given up wait", left)
+	}
+	cl.mu.Unlock()
+	down.Store(false)
+	if _, err := cl.Do(t.Context(), add("t")); err != nil {
+		t.Error(err)
+	}
+	out, err := cl.Do(t.Context(), store.Op{Kind: store.List, Table: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range out.Results[0].Rows {
+		if got := string(row.Columns[0].Value); got == "OTHER" {
+			t.Errorf("%s is stored", got)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// encoder appends fields. Those that are zero are left out.
+type encoder []byte
+
+func (e *encoder) uint(num protowire.Number, v uint64) {
+	if v != 0 {
+		*e = protowire.AppendVarint(protowire.AppendTag(*e, num, protowire.VarintType), v)
+	}
+}
+
+func (e *encoder) text(num protowire.Number, s string) {
+	if s != "" {
+		*e = protowire.AppendString(protowire.AppendTag(*e, num, protowire.BytesType), s)
+	}
+}
+
+func (e *encoder) texts(num protowire.Number, list []string) {
+	for _, s := range list {
+		*e = protowire.AppendString(protowire.AppendTag(*e, num, protowire.BytesType), s)
+	}
+}
+
+// message appends a field that is a message.
+func (e *encoder) message(num protowire.Number, content func()) {
+	*e = append(protowire.AppendTag(*e, num, protowire.BytesType), 0)
+	start := len(*e)
+	content()
+	size := len(*e) - start
+	for range protowire.SizeVarint(uint64(size)) - 1 {
+		*e = append(*e, 0)
+	}
+	copy((*e)[len(*e)-size:], (*e)[start:start+size])
+	protowire.AppendVarint((*e)[:start-1], uint64(size))
+}
+
+func (e *encoder) column(num protowire.Number, name string, value []byte) {
+	size := 2 + protowire.SizeBytes(len(name)) + protowire.SizeBytes(len(value)) // of one byte each: the tags
+	*e = protowire.AppendVarint(protowire.AppendTag(*e, num, protowire.BytesType), uint64(size))
+	*e = protowire.AppendString(protowire.AppendTag(*e, 1, protowire.BytesType), name)
+	*e = protowire.AppendBytes(protowire.AppendTag(*e, 2, protowire.BytesType), value)
+}
+
+func (e *encoder) columns(num protowire.Number, columns Columns) {
+	for _, c := range columns {
+		e.column(num, c.Name, c.Value)
+	}
+}
+
+// Append appends the encoded request.
+func (r *Request) Append(b []byte) []byte {
+	e := (*encoder)(&b)
+	e.uint(1, r.ID)
+	e.text(2, r.Namespace)
+	e.uint(3, r.Session)
+	e.uint(4, r.Seq)
+	e.uint(5, r.Acked)
+	return AppendTransactions(b, r.Transactions)
+}
+
+// AppendTransactions appends encoded transactions to a request that is encoded without them, or to none.
+func AppendTransactions(b []byte, transactions [][]Op) []byte {
+	e := (*encoder)(&b)
+	for _, ops := range transactions {
+		e.message(6, func() {
+			for i := range ops {
+				e.message(1, func() { e.op(&ops[i]) })
+			}
+		})
+	}
+	return b
+}
+
+func (e *encoder) op(o *Op) {
+	e.uint(1, uint64(o.Kind))
+	e.text(2, o.Table)
+	e.text(3, o.Key)
+	e.columns(4, o.Columns)
+	e.texts(5, o.Only)
+	if c := o.Condition; c != nil {
+		e.message(6, func() {
+			if c.Version != nil {
+				*e = protowire.AppendVarint(protowire.AppendTag(*e, 1, protowire.VarintType), *c.Version)
+			}
+			e.columns(2, c.Columns)
+		})
+	}
+	e.text(7, o.Column)
+	e.uint(8, protowire.EncodeZigZag(o.Delta))
+	e.text(9, o.Start)
+	e.text(10, o.End)
+	e.text(11, o.Prefix)
+	e.uint(12, uint64(o.Limit))
+	if o.Definition != nil {
+		e.message(13, func() { e.definition(o.Definition) })
+	}
+}
+
+func (e *encoder) definition(d *Definition) {
+	e.texts(1, d.Columns)
+	e.text(2, d.RefersTo)
+	e.text(3, d.Through)
+}
+
+// Append appends the encoded response.
+func (r *Response) Append(b []byte) []byte {
+	e := (*encoder)(&b)
+	e.uint(1, r.ID)
+	for i := range r.Outcomes {
+		e.message(2, func() { e.outcome(&r.Outcomes[i]) })
+	}
+	if r.Error != nil {
+		e.message(3, func() { e.error(r.Error) })
+	}
+	return b
+}
+
+func (e *encoder) outcome(o *Outcome) {
+	e.uint(1, o.Revision)
+	for i := range o.Results {
+		e.message(2, func() { e.result(&o.Results[i]) })
+	}
+	if o.Error != nil {
+		e.message(3, func() { e.error(o.Error) })
+	}
+}
+
+func (e *encoder) error(err *Error) {
+	e.uint(1, uint64(err.Code))
+	e.text(2, err.Message)
+	if err.Op >= 0 {
+		*e = protowire.AppendVarint(protowire.AppendTag(*e, 3, protowire.VarintType), uint64(err.Op))
+	}
+}
+
+func (e *encoder) result(r *Result) {
+	e.uint(1, r.Version)
+	if r.Row != nil {
+		e.message(2, func() { e.row(r.Row) })
+	}
+	for i := range r.Rows {
+		e.message(3, func() { e.row(&r.Rows[i]) })
+	}
+	e.text(4, r.Next)
+	e.uint(5, protowire.EncodeZigZag(r.Value))
+	e.uint(6, r.Session)
+	for _, name := range slices.Sorted(maps.Keys(r.Tables)) {
+		t := r.Tables[name]
+		e.message(7, func() {
+			e.text(1, name)
+			e.message(2, func() {
+				e.uint(1, t.Version)
+				e.message(2, func() { e.definition(&t.Definition) })
+			})
+		})
+	}
+}
+
+func (e *encoder) row(r *Row) {
+	e.text(1, r.Key)
+	e.uint(2, r.Version)
+	e.columns(3, r.Columns)
+}
