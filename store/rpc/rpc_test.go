@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -182,7 +183,13 @@ func serve(t testing.TB, call func(context.Context, ledger.Call) ([]byte, error)
 			return core.Answers()[0].Message, nil
 		}
 	}
-	path, h := New().Serve(call)
+	return listen(t, New(), call)
+}
+
+// listen serves an application, and returns the address.
+func listen(t testing.TB, a Application, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
+	t.Helper()
+	path, h := a.Serve(call)
 	mux := http.NewServeMux()
 	mux.Handle(path, h)
 	s := httptest.NewUnstartedServer(mux)
@@ -319,6 +326,45 @@ func TestSharedBuffer(t *testing.T) {
 		})
 	}
 	clients.Wait()
+}
+
+// A stream on which nothing happens stays. One whose client does not read ends.
+func TestSendTimeout(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	large := (&store.Response{Error: store.Fail(store.Failed, "no")}).Append(nil)
+	for len(large) < store.MaxReply {
+		large = append(large, large...)
+	}
+	a := New()
+	a.sendTimeout = timeout
+	address := listen(t, a, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil {
+			t.Error(err)
+		}
+		return map[uint64][]byte{1: large}[r.ID], nil
+	})
+	via := Transport()
+	defer via.CloseIdleConnections()
+	s, err := Open(t.Context(), via, address, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	send := func(id uint64) error {
+		r := store.Request{ID: id, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
+		return s.Send(r.Append(nil))
+	}
+	for range 2 {
+		if err := send(2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * timeout)
+	}
+	await.Until(t, "the stream to end", func() bool { return send(1) != nil })
 }
 
 // BenchmarkDo is a request of one update, as the client and the server execute it, without consensus.

@@ -23,14 +23,17 @@ const (
 )
 
 // Application is the store with its interface over HTTP.
-type Application struct{ *store.Application }
+type Application struct {
+	*store.Application
+	sendTimeout time.Duration // how long a client may not read its responses; then its stream ends
+}
 
 // New returns the application.
-func New() Application { return Application{store.New()} }
+func New() Application { return Application{store.New(), 10 * time.Second} }
 
 // Serve implements controller.Frontend.
-func (Application) Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler) {
-	s := &server{call: call}
+func (a Application) Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler) {
+	s := &server{call: call, sendTimeout: a.sendTimeout}
 	options := handlerOptions()
 	mux := http.NewServeMux()
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
@@ -60,8 +63,9 @@ type controllerKey struct{}
 
 // server executes requests by calls.
 type server struct {
-	call    func(context.Context, ledger.Call) ([]byte, error)
-	streams atomic.Int64
+	call        func(context.Context, ledger.Call) ([]byte, error)
+	sendTimeout time.Duration
+	streams     atomic.Int64
 }
 
 // maxStreams bounds the streams at a time, so that they leave room for other requests to the controller.
@@ -85,7 +89,8 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 	send := func(r *Response) error {
 		sending.Lock()
 		defer sending.Unlock()
-		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout)) // HTTP/2 can
+		_ = c.SetWriteDeadline(time.Now().Add(s.sendTimeout)) // HTTP/2 can
+		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
 		return with.Send(r)
 	}
 	if err := send(nil); err != nil { // the headers: the client learns that it is served
@@ -106,9 +111,6 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 		})
 	}
 }
-
-// sendTimeout bounds how long a client may not read its responses. Then the stream ends.
-const sendTimeout = 10 * time.Second
 
 // callTimeout bounds how long a request waits for its answer.
 const callTimeout = 5 * time.Second
