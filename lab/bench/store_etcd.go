@@ -75,18 +75,13 @@ func startEtcd(ctx context.Context, binary, dir, durability string) (c *etcdClus
 			c.end()
 		}
 	}()
-	var addresses, members []string
-	for i := range 6 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return c, err
-		}
-		defer l.Close() // before the processes have started they retry nothing: see the loop below
-		addresses = append(addresses, "http://"+l.Addr().String())
-		if i < 3 {
-			members = append(members, fmt.Sprintf("e%d=%s", i, addresses[i]))
-		}
-		l.Close()
+	addresses, err := freeAddresses(6) // of each one for the others, then of each one for clients
+	if err != nil {
+		return c, err
+	}
+	var members []string
+	for i := range 3 {
+		members = append(members, fmt.Sprintf("e%d=%s", i, addresses[i]))
 	}
 	for i := range 3 {
 		cmd := exec.CommandContext(ctx, binary, "--name", fmt.Sprint("e", i), "--data-dir",
@@ -114,6 +109,19 @@ func startEtcd(ctx context.Context, binary, dir, durability string) (c *etcdClus
 		c.clients = append(c.clients, cl)
 	}
 	return c, nil
+}
+
+// freeAddresses returns addresses at which nobody listens now.
+func freeAddresses(n int) (list []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // when all are there, so that they differ
+		list = append(list, "http://"+l.Addr().String())
+	}
+	return list, nil
 }
 
 func newEtcdClient(endpoint string) (*etcd.Client, error) {
