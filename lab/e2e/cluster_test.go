@@ -112,15 +112,17 @@ func (s *testCluster) connectTo(agents ...*cluster.Agent) {
 
 func (s *testCluster) waitUp(n int) cluster.Status {
 	s.t.Helper()
-	return s.await(fmt.Sprintf("%d switches to be up", n), func(st cluster.Status) bool {
-		up := 0
-		for _, sw := range st.Switches {
-			if sw.State == "up" && sw.Role == "master" {
-				up++
-			}
+	return s.await(fmt.Sprintf("%d switches to be up", n), func(st cluster.Status) bool { return up(st) == n })
+}
+
+// up returns how many switches are up, and have a master.
+func up(st cluster.Status) (n int) {
+	for _, sw := range st.Switches {
+		if sw.State == "up" && sw.Role == "master" {
+			n++
 		}
-		return up == n
-	})
+	}
+	return n
 }
 
 func (s *testCluster) await(what string, ok func(cluster.Status) bool) cluster.Status {
