@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	if err == nil && !given("test.parallel") {
 		// tests that run side by side wait, most of the time; with many more, switches starve
-		err = flag.Set("test.parallel", "8")
+		err = flag.Set("test.parallel", "6")
 	}
 	if err == nil {
 		code = m.Run()
