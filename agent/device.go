@@ -247,12 +247,14 @@ func (d *device) tick(ctx context.Context) {
 		case <-t.C:
 		}
 		d.mu.Lock()
-		d.session.Tick()
+		rested := d.session.Tick()
 		for _, l := range d.links {
 			l.announce()
 		}
 		d.warnFenced()
-		d.changed.Broadcast() // diallers
+		if rested {
+			d.changed.Broadcast() // its dialler
+		}
 		d.mu.Unlock()
 	}
 }

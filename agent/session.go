@@ -77,8 +77,9 @@ func (s *Session) Up(line Line, now uint64, hs *handshake.Handshake) (*Switch, e
 	return s.sw, nil
 }
 
-// Tick is to be called about once a second; see Core.Tick.
-func (s *Session) Tick() {
+// Tick is to be called about once a second; see Core.Tick. It reports whether a controller may be dialled that could
+// not be before.
+func (s *Session) Tick() (rested bool) {
 	s.peers = s.peers[:0]
 	for _, c := range s.controllers {
 		if c.peer != nil {
@@ -89,13 +90,14 @@ func (s *Session) Tick() {
 			c.ready = c.peer.Ready()
 		}
 	}
-	s.tickRests()
+	rested = s.tickRests()
 	s.core.Tick(s.peers)
 	s.wake()
+	return rested
 }
 
-// tickRests shortens the rests of controllers that serve the switch elsewhere.
-func (s *Session) tickRests() {
+// tickRests shortens the rests of controllers that serve the switch elsewhere, and reports whether one has ended.
+func (s *Session) tickRests() (ended bool) {
 	served := slices.ContainsFunc(s.controllers, (*Controller).Lasts)
 	for _, c := range s.controllers {
 		if served {
@@ -106,8 +108,10 @@ func (s *Session) tickRests() {
 				c.rest = min(c.rest, c.again)
 			}
 			c.rest--
+			ended = ended || c.rest == 0
 		}
 	}
+	return ended
 }
 
 // Beat is to be called heartbeat.Ticks times in each interval of heartbeats. It sends heartbeats to the master, and
