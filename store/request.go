@@ -261,19 +261,14 @@ func CheckNamespace(name string) error {
 
 // IsText reports whether all texts of an op are UTF-8. Requests with others cannot be decoded.
 func (o *Op) IsText() bool {
-	texts := append([]string{o.Table, o.Key, o.Column, o.Start, o.End, o.Prefix}, o.Only...)
-	for _, c := range o.Columns {
-		texts = append(texts, c.Name)
-	}
-	if o.Condition != nil {
-		for _, c := range o.Condition.Columns {
-			texts = append(texts, c.Name)
-		}
-	}
-	if d := o.Definition; d != nil {
-		texts = append(append(texts, d.RefersTo, d.Through), d.Columns...)
-	}
-	return !slices.ContainsFunc(texts, func(s string) bool { return !utf8.ValidString(s) })
+	ok := utf8.ValidString
+	bad := func(s string) bool { return !ok(s) }
+	badName := func(c Column) bool { return !ok(c.Name) }
+	c, d := o.Condition, o.Definition
+	return ok(o.Table) && ok(o.Key) && ok(o.Column) && ok(o.Start) && ok(o.End) && ok(o.Prefix) &&
+		!slices.ContainsFunc(o.Only, bad) && !slices.ContainsFunc(o.Columns, badName) &&
+		(c == nil || !slices.ContainsFunc(c.Columns, badName)) &&
+		(d == nil || ok(d.RefersTo) && ok(d.Through) && !slices.ContainsFunc(d.Columns, bad))
 }
 
 // Writes reports whether an op of this kind may change something.
