@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,32 @@ func (w *webClient) ask(ctx context.Context, c *cluster.Controller, method, path
 		err = fmt.Errorf("%s %s at %s: %s: %s", method, path, c.Name, resp.Status, answer)
 	}
 	return answer, err
+}
+
+// timed has callers call f again and again for about so long, n counting the calls of each. It returns how long calls
+// took, in µs. before, unless it is nil, is called before each one, and is not timed.
+func timed(callers int, about time.Duration, before func(i, n int), f func(i, n int) error) ([]float64, error) {
+	var mu sync.Mutex // guards all
+	var all []float64
+	began := time.Now()
+	err := together(callers, func(i int) error {
+		var took []float64
+		for n := 0; time.Since(began) < about; n++ {
+			if before != nil {
+				before(i, n)
+			}
+			asked := time.Now()
+			if err := f(i, n); err != nil {
+				return err
+			}
+			took = append(took, micros(time.Since(asked)))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all = slices.Concat(all, took)
+		return nil
+	})
+	return all, err
 }
 
 // together runs n functions side by side, and waits for them.

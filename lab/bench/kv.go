@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -175,31 +173,19 @@ type clients struct {
 
 // run returns how long requests took, in µs.
 func (q clients) run(ctx context.Context, about time.Duration) ([]float64, error) {
-	var mu sync.Mutex
-	var all []float64
-	began := time.Now()
 	controllers := q.cluster.Controllers()
-	err := together(q.count, func(i int) error {
-		path, at := fmt.Sprintf("/apps/%s/key%d", kv.Name, i), controllers[(i+q.away)%len(controllers)]
-		body := []byte(nil)
-		var took []float64
-		for n := 0; time.Since(began) < about; n++ {
-			if q.pause > 0 { // clients do not stay in step
-				time.Sleep(q.pause/2 + time.Duration((i*7919+n*104729)%1000)*q.pause/1000)
-			}
-			if q.method == "PUT" {
-				body = fmt.Appendf(nil, "value %d", n)
-			}
-			asked := time.Now()
-			if _, err := q.client.ask(ctx, at, q.method, path, body); err != nil {
-				return err
-			}
-			took = append(took, micros(time.Since(asked)))
+	pause := func(i, n int) {
+		if q.pause > 0 { // clients do not stay in step
+			time.Sleep(q.pause/2 + time.Duration((i*7919+n*104729)%1000)*q.pause/1000)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = slices.Concat(all, took)
-		return nil
+	}
+	return timed(q.count, about, pause, func(i, n int) error {
+		var body []byte
+		if q.method == "PUT" {
+			body = fmt.Appendf(nil, "value %d", n)
+		}
+		at := controllers[(i+q.away)%len(controllers)]
+		_, err := q.client.ask(ctx, at, q.method, fmt.Sprintf("/apps/%s/key%d", kv.Name, i), body)
+		return err
 	})
-	return all, err
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,7 +93,7 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	get := func(n int) store.Op { return store.Op{Kind: store.Get, Table: storeTable, Key: storeKey(n)} }
 	batches := func(name, latency string, op func(int) store.Op) error {
 		var n atomic.Int64
-		return s.measure(progress, s.Callers, float64(s.Batch), name, latency, f, func(int) error {
+		return s.measure(progress, s.Callers, float64(s.Batch), name, latency, f, func(int, int) error {
 			ops := make([][]store.Op, s.Batch)
 			for i := range ops {
 				ops[i] = []store.Op{op(int(n.Add(1)))}
@@ -112,10 +110,8 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 		err = batches("linearizable_reads_per_s", "read", get)
 	}
 	if err == nil {
-		n := make([]int, s.Clients)
-		err = s.measure(progress, s.Clients, 1, "shared_updates_per_s", "shared_update", f, func(i int) error {
-			n[i]++
-			_, err := cl.Do(ctx, put(i*7919+n[i]))
+		err = s.measure(progress, s.Clients, 1, "shared_updates_per_s", "shared_update", f, func(i, n int) error {
+			_, err := cl.Do(ctx, put(i*7919+n))
 			return err
 		})
 	}
@@ -159,36 +155,21 @@ func (s Store) unary(ctx context.Context, progress Progress, on *rpc.Caller, cli
 		}
 		sessions[i] = out.Results[0].Session
 	}
-	return s.measure(progress, clients, 1, name, latency, f, func(i int) error {
+	return s.measure(progress, clients, 1, name, latency, f, func(i, n int) error {
 		seqs[i]++
-		_, err := ask(i, put(i*7919+int(seqs[i])))
+		_, err := ask(i, put(i*7919+n))
 		return err
 	})
 }
 
 // measure has callers call f again and again, and adds how much that is in a second, and how long a call takes.
 func (s Store) measure(progress Progress, callers int, each float64, name, latency string, figures map[string]float64,
-	f func(i int) error) error {
+	f func(i, n int) error) error {
 	about := time.Duration(s.Seconds) * time.Second
 	defer progress.during(about, name)()
-	var mu sync.Mutex // guards all
-	var all []float64
 	began := time.Now()
-	err := together(callers, func(i int) error {
-		var took []float64
-		for time.Since(began) < about {
-			asked := time.Now()
-			if err := f(i); err != nil {
-				return err
-			}
-			took = append(took, micros(time.Since(asked)))
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		all = slices.Concat(all, took)
-		return nil
-	})
-	figures[name] = float64(len(all)) * each / time.Since(began).Seconds()
-	figures[latency+"_p50_us"], figures[latency+"_p99_us"] = quantile(all, 0.5), quantile(all, 0.99)
+	took, err := timed(callers, about, nil, f)
+	figures[name] = float64(len(took)) * each / time.Since(began).Seconds()
+	figures[latency+"_p50_us"], figures[latency+"_p99_us"] = quantile(took, 0.5), quantile(took, 0.99)
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 
 	etcd "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
 // etcdModule is where the command etcd is, from the folder of this module.
@@ -46,10 +47,8 @@ func (s Store) etcd(ctx context.Context, progress Progress, f map[string]float64
 		clients       int
 		name, latency string
 	}{{s.Clients, "etcd_puts_per_s", "etcd_put"}, {1, "etcd_alone_puts_per_s", "etcd_alone_put"}} {
-		n := make([]int, m.clients)
-		err := s.measure(progress, m.clients, 1, m.name, m.latency, f, func(i int) error {
-			n[i]++
-			_, err := c.clients[i%len(c.clients)].Put(ctx, storeKey(i*7919+n[i]), value)
+		err := s.measure(progress, m.clients, 1, m.name, m.latency, f, func(i, n int) error {
+			_, err := c.clients[i%len(c.clients)].Put(ctx, storeKey(i*7919+n), value)
 			return err
 		})
 		if err != nil {
@@ -75,11 +74,14 @@ func startEtcd(ctx context.Context, binary, dir, durability string) (c *etcdClus
 			c.end()
 		}
 	}()
-	addresses, err := freeAddresses(6) // of each one for the others, then of each one for clients
+	addresses, err := cluster.FreeAddresses("127.0.0.1", 6) // three for each other, three for clients
 	if err != nil {
 		return c, err
 	}
 	var members []string
+	for i := range addresses {
+		addresses[i] = "http://" + addresses[i]
+	}
 	for i := range 3 {
 		members = append(members, fmt.Sprintf("e%d=%s", i, addresses[i]))
 	}
@@ -109,19 +111,6 @@ func startEtcd(ctx context.Context, binary, dir, durability string) (c *etcdClus
 		c.clients = append(c.clients, cl)
 	}
 	return c, nil
-}
-
-// freeAddresses returns addresses at which nobody listens now.
-func freeAddresses(n int) (list []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all are there, so that they differ
-		list = append(list, "http://"+l.Addr().String())
-	}
-	return list, nil
 }
 
 func newEtcdClient(endpoint string) (*etcd.Client, error) {
