@@ -45,11 +45,9 @@ func serve(t *testing.T, addresses int) *controllers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, h := rpc.New().Serve(c.call)
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
+	_, h := rpc.New().Serve(c.call)
 	for range addresses {
-		c.addresses = append(c.addresses, listen(t, mux))
+		c.addresses = append(c.addresses, listen(t, h))
 	}
 	return c
 }
@@ -240,14 +238,12 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		received := make(chan struct{}, 1)
-		path, h := rpc.New().Serve(func(ctx context.Context, _ ledger.Call) ([]byte, error) {
+		_, h := rpc.New().Serve(func(ctx context.Context, _ ledger.Call) ([]byte, error) {
 			received <- struct{}{}
 			<-ctx.Done()
 			return nil, ledger.ErrUnanswered
 		})
-		mux := http.NewServeMux()
-		mux.Handle(path, h)
-		address := listen(t, mux)
+		address := listen(t, h)
 		if !sent {
 			address = gone(t)
 		}
@@ -297,7 +293,7 @@ func TestSecondAttemptFails(t *testing.T) {
 	c := serve(t, 1)
 	c.healthy.Store(true)
 	n := 0
-	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		switch n++; n {
 		case 1, 2: // it opens a session
 			return c.call(ctx, q)
@@ -306,9 +302,7 @@ func TestSecondAttemptFails(t *testing.T) {
 		}
 		return nil, ledger.ErrCallFailed
 	})
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
-	cl, err := New("n", listen(t, mux))
+	cl, err := New("n", listen(t, h))
 	if err != nil {
 		t.Fatal(err)
 	}

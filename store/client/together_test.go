@@ -71,7 +71,7 @@ func TestNoStoreAfterExecution(t *testing.T) {
 	c.healthy.Store(true)
 	var lose atomic.Bool
 	release := make(chan struct{})
-	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		answer, err := c.call(ctx, q)
 		if lose.Load() {
 			<-release
@@ -79,9 +79,7 @@ func TestNoStoreAfterExecution(t *testing.T) {
 		}
 		return answer, err
 	})
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
-	cl, err := New("n", listen(t, mux), listen(t, http.NotFoundHandler()))
+	cl, err := New("n", listen(t, h), listen(t, http.NotFoundHandler()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,16 +118,14 @@ func TestChangedAfterGivenUp(t *testing.T) {
 	c.healthy.Store(true)
 	var down atomic.Bool
 	asked := make(chan struct{}, 1000)
-	path, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		if down.Load() {
 			asked <- struct{}{}
 			return nil, errors.New("nobody leads")
 		}
 		return c.call(ctx, q)
 	})
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
-	cl, err := New("n", listen(t, mux))
+	cl, err := New("n", listen(t, h))
 	if err != nil {
 		t.Fatal(err)
 	}

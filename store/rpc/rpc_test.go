@@ -189,10 +189,8 @@ func serve(t testing.TB, call func(context.Context, ledger.Call) ([]byte, error)
 // listen serves an application, and returns the address.
 func listen(t testing.TB, a Application, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
 	t.Helper()
-	path, h := a.Serve(call)
-	mux := http.NewServeMux()
-	mux.Handle(path, h)
-	s := httptest.NewUnstartedServer(mux)
+	_, h := a.Serve(call)
+	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
