@@ -162,6 +162,19 @@ func (c *Controller) call(ctx context.Context, q ledger.Call) ([]byte, error) {
 	}
 }
 
+// backend implements ledger.Backend.
+type backend struct{ *Controller }
+
+func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b.call(ctx, q) }
+
+func (b backend) Replica(a ledger.Actor) bool {
+	if !b.several() {
+		return true
+	}
+	at, known := b.lives(a)
+	return known && b.router.group(at.Group) != nil
+}
+
 // sendCall sends a call to the leader of a group. If there is no replica of the group here, another controller passes
 // it on. It reports false if it was not sent.
 func (c *Controller) sendCall(group uint64, payload []byte) bool {

@@ -129,6 +129,9 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Pinned: c.assigned.pinned,
 		Live: c.liveGroups, Elapsed: elapsed, Guard: g.watchdog.Guard()}, outside{g})
+	if err == nil {
+		g.follow(c.cfg.Served)
+	}
 	return g, err
 }
 

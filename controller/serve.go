@@ -27,16 +27,32 @@ const appsPath = "/apps/"
 // Frontend is an application that serves a path itself.
 type Frontend interface {
 	ledger.Application
-	// Serve returns a handler for what is below a path, which begins and ends with "/". It may call actors, as the
-	// handlers below appsPath do.
-	Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler)
+	// Serve returns a handler for what is below a path, which begins and ends with "/".
+	Serve(behind ledger.Backend) (path string, h http.Handler)
+}
+
+// Follower is an application that follows the changes of its tables at each controller.
+type Follower interface {
+	ledger.Application
+	// Follow returns a function for the changes in the log of a group (ledger.Core.ObserveTables), which is called in
+	// the loop of that group.
+	Follow(group uint64) func(ledger.Change)
+}
+
+// follow makes the applications that follow their tables follow those of a group.
+func (g *group) follow(apps Served) {
+	for _, a := range apps {
+		if f, is := a.(Follower); is {
+			g.core.ledger.ObserveTables(f.Name(), f.Follow(g.number()))
+		}
+	}
 }
 
 // serveApplications adds what applications serve over HTTP to mux, and reports whether there is anything.
 func (c *Controller) serveApplications(mux *http.ServeMux) (some bool) {
 	for _, a := range c.cfg.Served {
 		if f, is := a.(Frontend); is {
-			path, h := f.Serve(c.call)
+			path, h := f.Serve(backend{c})
 			mux.Handle(path, h)
 			some = true
 		}

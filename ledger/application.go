@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
@@ -32,6 +33,15 @@ type Server interface {
 	Routes() []string
 	// Callee returns the shard that executes a message for a route.
 	Callee(route string, message []byte) (Shard, error)
+}
+
+// Backend is the cluster, for an Application that serves an interface of its own. It is safe for concurrent use.
+type Backend interface {
+	// Call has an actor execute a message, wherever it lives, and returns its reply. A call is executed at most once.
+	// The error is, or wraps, ErrCallFailed or ErrUnanswered; with any other one it was not executed.
+	Call(ctx context.Context, q Call) ([]byte, error)
+	// Replica reports whether the group in which an actor lives has a replica at this controller.
+	Replica(a Actor) bool
 }
 
 // Terse is an Application whose calls are logged by their effects, without their messages: these would be about as

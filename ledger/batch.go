@@ -26,6 +26,7 @@ type batch struct {
 	departed   []openflow.DatapathID
 	answers    []Answer // to calls, sent after commit
 	replies    int      // bytes of answers
+	observed   []observed
 	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch
@@ -51,8 +52,8 @@ type completion struct {
 
 // savepoint is a point within a transaction to which the changes of a failed application are undone.
 type savepoint struct {
-	buf, undo, tables, emitted, stalled, waits int
-	replayed                                   uint64
+	buf, undo, tables, emitted, stalled, waits, observed int
+	replayed                                             uint64
 }
 
 func (b *batch) table(t *table) uint64 {

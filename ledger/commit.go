@@ -93,16 +93,6 @@ func (c *Core) Commit(data []byte) error {
 	return c.commitReplayed(c.replayedPosition())
 }
 
-// Observe sets a function that is called with every event whose message is in an entry of another leader, in the order
-// of the log, after it is applied. msg is valid during the call. f must not call the ledger. nil removes it.
-func (c *Core) Observe(f func(id openflow.DatapathID, epoch, seq uint64, msg []byte)) { c.observe = f }
-
-// ObserveSkipped is Observe for events whose messages are not in the log: the events of an epoch up to seq that were
-// not reported yet. asynchronous counts the PACKET_IN, FLOW_REMOVED and PORT_STATUS among them.
-func (c *Core) ObserveSkipped(f func(id openflow.DatapathID, epoch, seq, asynchronous uint64)) {
-	c.observeSkipped = f
-}
-
 func (c *Core) apply(r *Record) error {
 	if err := c.state.apply(r); err != nil {
 		return err
@@ -117,6 +107,8 @@ func (c *Core) apply(r *Record) error {
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
 	case c.observeSkipped != nil && (r.Op == OpSkipped || r.Op == OpSeen):
 		c.observeSkipped(r.Switch, r.Epoch, r.Seq, r.Asynchronous)
+	case r.Op == OpPut || r.Op == OpDelete:
+		c.observeTable(r)
 	}
 	return nil
 }
@@ -146,6 +138,7 @@ func (c *Core) commitOwn(data []byte) error {
 	c.committed = append(c.committed, b.touched...)
 	c.ordered.move(&b.bestEffort)
 	c.answers = append(c.answers, b.answers...)
+	c.observeCommitted(&b)
 	if err := c.commitReplayed(c.oldest().replayed); err != nil {
 		return err
 	}

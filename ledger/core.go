@@ -40,6 +40,7 @@ type Core struct {
 
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
+	observers      map[string]func(Change) // by application; see ObserveTables
 
 	// The rest is used while leading.
 	leading  bool
@@ -232,8 +233,8 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
-		departed: b.departed[:0], answers: b.answers[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0],
-		replayed: c.replayedPosition()}
+		departed: b.departed[:0], answers: b.answers[:0], observed: b.observed[:0], bestEffort: b.bestEffort,
+		skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
 
@@ -442,7 +443,7 @@ func (c *Core) savepoint(m *savepoint) {
 	b := &c.batch
 	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
 		len(c.stalled)
-	m.waits, m.replayed = b.waits, c.replayedPosition()
+	m.waits, m.replayed, m.observed = b.waits, c.replayedPosition(), len(b.observed)
 }
 
 // rewind undoes the changes of an application in this transaction since m.
@@ -454,7 +455,7 @@ func (c *Core) rewind(m savepoint) error {
 			c.schedule(u.timer.due, u.timer.name) // the heap may have been rebuilt without it
 		}
 	}
-	b.undo, b.buf, b.waits = b.undo[:m.undo], b.buf[:m.buf], m.waits
+	b.undo, b.buf, b.waits, b.observed = b.undo[:m.undo], b.buf[:m.buf], m.waits, b.observed[:m.observed]
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]

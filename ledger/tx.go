@@ -40,6 +40,7 @@ type Tx struct {
 	entering   string // see Handler
 	early      bool   // see Running
 	suspended  error  // see Suspended
+	observed   bool   // see Core.ObserveTables
 }
 
 // begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is
@@ -49,6 +50,7 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
 	tx.index, tx.handler, tx.entering, tx.suspended = app, "", "", nil
+	tx.observed = c.observers != nil && c.observers[tx.app] != nil
 	tx.beginTally(app)
 	switch {
 	case c.degrading:
@@ -97,9 +99,18 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	b := &tx.c.batch
 	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
 		existed: existed})
-	t.put(cell, field, append([]byte{}, value...)) // never nil
+	stored := append([]byte{}, value...) // never nil
+	t.put(cell, field, stored)
+	tx.change(t, cell, field, stored)
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)
+}
+
+// change notes a change for the function of Core.ObserveTables.
+func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
+	if tx.observed {
+		tx.c.batch.observed = append(tx.c.batch.observed, observed{tx.index, Change{t.name.Name, cell, field, value}})
+	}
 }
 
 // Delete removes a field of a cell, if it is there.
@@ -112,6 +123,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
 		existed: true})
 	t.delete(cell, field)
+	tx.change(t, cell, field, nil)
 	n := b.table(t)
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)
 	b.buf = field.append(cell.append(b.buf))

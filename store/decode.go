@@ -71,6 +71,9 @@ const maxElements = MaxOps * MaxColumns
 
 var errTooMany = fmt.Errorf("it has more than %d ops, or %d columns", MaxOps, maxElements)
 
+// trust removes the bound of lists: a controller has sent the message.
+func (d *decoder) trust() { d.elements = math.MinInt }
+
 // grow counts an element of a list, so that a short message does not need much memory.
 func (d *decoder) grow() {
 	if d.elements++; d.elements > maxElements {
@@ -228,7 +231,8 @@ func (d *decoder) definition(f field, of *Definition) {
 
 // Decode decodes a response. Its columns alias b.
 func (r *Response) Decode(b []byte) error {
-	d := decoder{elements: math.MinInt} // a controller is trusted
+	var d decoder
+	d.trust()
 	return fields(b, func(f field) error {
 		switch f.num {
 		case 1:

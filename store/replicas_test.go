@@ -15,6 +15,7 @@ type replicas struct {
 	t        testing.TB
 	leader   *ledger.Core
 	follower *ledger.Core
+	feeds    [2]*Feed
 	term     uint64
 	now      time.Time
 	calls    uint64
@@ -23,11 +24,13 @@ type replicas struct {
 func newReplicas(t testing.TB) *replicas {
 	t.Helper()
 	r := &replicas{t: t, now: time.Unix(1_000_000, 0)}
-	for _, c := range []**ledger.Core{&r.leader, &r.follower} {
+	for i, c := range []**ledger.Core{&r.leader, &r.follower} {
 		core, err := ledger.New([]ledger.Application{New()}, ledger.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.feeds[i] = NewFeed()
+		core.ObserveTables(Name, r.feeds[i].Follow(1))
 		*c = core
 	}
 	r.lead()

@@ -200,10 +200,11 @@ const (
 	Failed                      // a controller cannot execute the request; the same one fails again
 	Unavailable                 // nothing was executed, because nobody leads or too many wait: repeat it
 	Unknown                     // it may have been executed: with a session, repeat it
+	Forgotten                   // changes that a watch asks for are not known here any more
 )
 
 var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
-	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown"}
+	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten"}
 
 func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
 

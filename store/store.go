@@ -20,7 +20,12 @@ func CallOf(request []byte) (ledger.Call, error) {
 	if err := CheckNamespace(ns); err != nil {
 		return ledger.Call{}, err
 	}
-	return ledger.Call{Actor: ledger.Actor{App: Name, Shard: shardOf(ns)}, Name: callName, Message: request}, nil
+	return ledger.Call{Actor: ActorOf(ns), Name: callName, Message: request}, nil
+}
+
+// ActorOf returns the actor that a namespace is.
+func ActorOf(namespace string) ledger.Actor {
+	return ledger.Actor{App: Name, Shard: shardOf(namespace)}
 }
 
 // The tables of the ledger. The cells of a namespace have its name in Key.S.

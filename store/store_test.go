@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -415,17 +416,20 @@ func TestMaxSessions(t *testing.T) {
 	r.must("n", Op{Kind: OpenSession})
 }
 
-// Random requests on few rows have the results of a map, through failovers.
+// Random requests on few rows have the results of a map, and are told to watches, through failovers.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newReplicas(t)
 		r.must("n", Op{Kind: CreateTable, Table: "t", Definition: &Definition{Columns: modelColumns}})
-		m := model{revision: 1, rows: map[string]Row{}}
+		m := model{revision: 1, rows: map[string]Row{},
+			changes: []Change{{Revision: 1, Table: "t", Definition: &Definition{Columns: modelColumns}}}}
 		for range rapid.IntRange(1, 30).Draw(rt, "requests") {
 			if rapid.IntRange(0, 9).Draw(rt, "failover") == 0 {
+				lost := rapid.SliceOfN(rapid.Custom(m.draw), 0, 2).Draw(rt, "lost")
+				r.send(asked{Ops: lost}.of("n"))
 				r.fail()
 			}
-			next := model{m.revision, maps.Clone(m.rows)}
+			next := model{m.revision, maps.Clone(m.rows), slices.Clip(m.changes)}
 			var ops []Op
 			ok := true
 			for range rapid.IntRange(1, 4).Draw(rt, "ops") {
@@ -448,7 +452,37 @@ func TestModel(t *testing.T) {
 			}
 		}
 		r.rows()
+		for _, f := range r.feeds {
+			m.told(rt, f)
+		}
 	})
+}
+
+// told checks that a watch is told the changes after any revision.
+func (m *model) told(rt *rapid.T, f *Feed) {
+	after := rapid.Uint64Range(0, m.revision).Draw(rt, "after")
+	var want []Change
+	for _, c := range m.changes {
+		if c.Revision > after {
+			want = append(want, c)
+		}
+	}
+	w, err := f.Read(WatchRequest{Namespace: "n", After: &after},
+		map[string]Table{"t": {1, Definition{Columns: modelColumns}}}, m.revision)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	var got []Change
+	for w.Revision() < m.revision {
+		list, err := w.Next(context.Background())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		got = append(got, list...)
+	}
+	if !reflect.DeepEqual(got, want) {
+		rt.Fatalf("after %d: told %+v, want %+v", after, got, want)
+	}
 }
 
 var modelColumns = []string{"a", "b", "c"}
@@ -457,6 +491,7 @@ var modelColumns = []string{"a", "b", "c"}
 type model struct {
 	revision uint64
 	rows     map[string]Row
+	changes  []Change
 }
 
 // draw returns a random op that changes a row.
@@ -485,6 +520,7 @@ func (m *model) apply(o *Op) bool {
 	m.revision++
 	if o.Kind == Delete {
 		delete(m.rows, o.Key)
+		m.changes = append(m.changes, Change{Revision: m.revision, Table: "t", Key: o.Key, Removed: true})
 		return true
 	}
 	written := o.Columns
@@ -498,6 +534,7 @@ func (m *model) apply(o *Op) bool {
 		}
 	}
 	m.rows[o.Key] = Row{o.Key, m.revision, columns}
+	m.changes = append(m.changes, Change{Revision: m.revision, Table: "t", Key: o.Key, Columns: columns})
 	return true
 }
 

@@ -39,22 +39,23 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
 		Example: `  holdfast store create-table hosts mac port
   holdfast store put hosts 10.0.0.1 mac=00:00:00:00:00:01 port=7
   holdfast store get hosts 10.0.0.1
-  holdfast store list hosts --prefix 10.`,
+  holdfast store list hosts --prefix 10.
+  holdfast store watch hosts`,
 	}
 	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table")
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
-		storeList(&f), storeTables(&f), storeProto())
+		storeList(&f), storeWatch(&f), storeTables(&f), storeProto())
 	return cmd
 }
 
-// do executes an op, and prints its result.
-func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *store.Result) error) error {
+// client returns a client of the namespace, to be closed.
+func (f *storeFlags) client() (*client.Client, error) {
 	s, err := loadCluster(f.file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var addresses []string
 	for _, c := range s.Controllers {
@@ -62,7 +63,12 @@ func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *s
 			addresses = append(addresses, c.REST)
 		}
 	}
-	c, err := client.New(f.namespace, addresses...)
+	return client.New(f.namespace, addresses...)
+}
+
+// do executes an op, and prints its result.
+func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *store.Result) error) error {
+	c, err := f.client()
 	if err != nil {
 		return err
 	}

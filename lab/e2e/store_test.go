@@ -178,8 +178,59 @@ func (s *storeClients) count(ctx context.Context, ns string, c *storeclient.Clie
 	}
 }
 
+// lastKey is the key of the row that is written last.
+const lastKey = "last"
+
+// watch watches a namespace until lastKey is written, and returns all changes by their revision.
+func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Client) map[uint64]store.Change {
+	all := map[uint64]store.Change{}
+	after, next := uint64(0), uint64(1)
+	for told, err := range c.Watch(ctx, "", "", &after) {
+		if err != nil {
+			s.t.Errorf("watch of namespace %s: %v", ns, err)
+			return nil
+		}
+		for _, change := range told.Changes {
+			if change.Revision != next {
+				s.t.Errorf("watch of namespace %s: told revision %d where %d is next", ns, change.Revision, next)
+				return nil
+			}
+			next++
+			all[change.Revision] = change
+			if change.Key == lastKey {
+				return all
+			}
+		}
+	}
+	s.t.Errorf("the watch of namespace %s ended", ns)
+	return nil
+}
+
+// checkWatch checks that a watch was told all writes that were acknowledged.
+func (s *storeClients) checkWatch(ns string, all map[uint64]store.Change) {
+	n := 0
+	for _, o := range s.history {
+		in, out := o.Input.(access), o.Output.(told)
+		if out.code != 0 || in.kind == store.Get || !strings.HasPrefix(in.at, ns+" ") {
+			continue
+		}
+		n++
+		change := all[out.version]
+		value, _ := change.Columns.Get(store.DefaultColumn)
+		if ns+" "+change.Key != in.at || change.Removed != (in.kind == store.Delete) ||
+			!change.Removed && string(value) != in.value {
+			s.t.Errorf("namespace %s: %+v was acknowledged with %+v, and a watch was told %+v", ns, in, out, change)
+			return
+		}
+	}
+	if n == 0 || n > len(all) {
+		s.t.Errorf("namespace %s: %d writes were acknowledged, a watch was told %d", ns, n, len(all))
+	}
+}
+
 // TestStoreKill: clients read and write rows of several namespaces, which live in different groups, while one
-// controller after the other is killed. What they see is linearizable, and each write took effect once.
+// controller after the other is killed. What they see is linearizable, each write took effect once, and watches are
+// told each once and in order.
 func TestStoreKill(t *testing.T) {
 	t.Parallel()
 	const clients, kills = 6, 3
@@ -198,16 +249,29 @@ func TestStoreKill(t *testing.T) {
 	}
 	s := &storeClients{t: t, began: time.Now(), counted: map[string]map[int64]bool{}}
 	stop := make(chan struct{})
-	var working sync.WaitGroup
+	var working, watching sync.WaitGroup
 	for i := range clients {
 		ns := namespaces[i%len(namespaces)]
-		cl, err := storeclient.New(ns, append(addresses[i%3:], addresses[:i%3]...)...)
+		cl, err := storeclient.New(ns, slices.Concat(addresses[i%3:], addresses[:i%3])...)
 		c.check(err)
 		working.Go(func() { s.work(c.ctx, i, ns, cl, stop); cl.Close() })
+	}
+	watches := make([]map[uint64]store.Change, len(namespaces))
+	for i, ns := range namespaces {
+		cl, err := storeclient.New(ns, addresses...)
+		c.check(err)
+		watching.Go(func() { watches[i] = s.watch(c.ctx, ns, cl); cl.Close() })
 	}
 	c.killInTurn(kills, &s.total, 200)
 	close(stop)
 	working.Wait()
+	for _, ns := range namespaces {
+		c.command("store", "put", "rows", lastKey, "end", "--namespace", ns)
+	}
+	watching.Wait()
+	for i, ns := range namespaces {
+		s.checkWatch(ns, watches[i])
+	}
 	if result, _ := porcupine.CheckOperationsVerbose(registers.ToModel(), s.history, time.Minute); result !=
 		porcupine.Ok {
 		t.Errorf("%d operations are not linearizable: %s", len(s.history), result)
@@ -223,8 +287,8 @@ func TestStoreKill(t *testing.T) {
 		len(s.counted["three"]))
 }
 
-// TestStorePython: clients in Python add to a counter while one controller after the other is killed. Each sum is told
-// once, and none is missing.
+// TestStorePython: clients in Python add to a counter, and watch it, while one controller after the other is killed.
+// Each sum is told once, and none is missing.
 func TestStorePython(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Apps: []string{store.Name}})
@@ -257,8 +321,8 @@ func TestStorePython(t *testing.T) {
 	c.check(in.Close())
 	reading.Wait()
 	var told struct {
-		Sums  []int
-		Value int
+		Sums, Watched []int
+		Value         int
 	}
 	c.check(json.Unmarshal([]byte(last), &told))
 	slices.Sort(told.Sums)
@@ -266,6 +330,9 @@ func TestStorePython(t *testing.T) {
 		if sum != i+1 {
 			t.Fatalf("after %d they were told the sum %d", i, sum)
 		}
+	}
+	if !slices.Equal(told.Watched, told.Sums) {
+		t.Errorf("a watch was told the sums %v", told.Watched)
 	}
 	if told.Value != len(told.Sums) {
 		t.Errorf("the counter is %d, and %d sums were told", told.Value, len(told.Sums))
@@ -296,6 +363,11 @@ func TestStoreCommands(t *testing.T) {
 		{"get hosts m1", `there is no row "m1"`},
 		{"drop-table hosts", "version 10\n"},
 		{"list hosts", `there is no table "hosts" in namespace default`},
+		{"watch --after 5 --count 2", "6  counters  created, with the columns value\n7  counters  boots  value=2\n"},
+		{"watch counters --after 6 --count 1 --json", `{"revision":7,"table":"counters","key":"boots",` +
+			`"columns":{"value":"Mg=="}}` + "\n"},
+		{"watch hosts --after 8 --count 2", "9  hosts  m1  removed\n10  hosts  dropped\n"},
+		{"watch hosts", `there is no table "hosts" in namespace default`},
 	} {
 		text, err := c.Command(c.ctx, strings.Fields("store "+step.command)...)
 		if err != nil {

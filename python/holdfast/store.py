@@ -15,11 +15,11 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-_PATH = "/holdfast.store.v1.Store/Do"
+_PATH = "/holdfast.store.v1.Store/"
 _ATTEMPT_SECONDS = 8.0  # controllers answer within 5
 _LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
 _CLOSE_SECONDS = 1.0
@@ -63,6 +63,18 @@ class Result:
     value: int = 0  # of add
     session: int = 0
     tables: dict[str, Any] = field(default_factory=dict)  # of list_tables
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a row or, if key is "", of a table."""
+
+    revision: int
+    table: str
+    key: str = ""
+    removed: bool = False
+    columns: dict[str, bytes] = field(default_factory=dict)  # all of the row
+    definition: dict[str, Any] | None = None  # of a table that was created
 
 
 Op = dict[str, Any]
@@ -165,6 +177,36 @@ class Client:
                 return rows
             start = out.next
 
+    def watch(self, table: str = "", prefix: str = "", after: int | None = None) -> Iterator[tuple[int, list[Change]]]:
+        """Yields the changes after a revision, each once and in order, with the revision up to which all were yielded.
+        Without `after`, it begins with the present revision, which is yielded first, without changes. It has a
+        connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
+        "forgotten", read what is there now, and watch from there."""
+        pause, at, forgotten = _LEAST_PAUSE_SECONDS, 0, 0
+        while True:
+            request: dict[str, Any] = {"namespace": self._namespace, "table": table, "prefix": prefix}
+            if after is not None:
+                request["after"] = str(after)
+            try:
+                for response in _stream(self._addresses[at], "Watch", request):
+                    why = response.get("error")
+                    if why:
+                        raise StoreError(why["code"], why.get("message", ""))
+                    pause = _LEAST_PAUSE_SECONDS
+                    revision = int(response.get("revision", 0))
+                    if after is None or revision > after:
+                        after, forgotten = revision, 0
+                        yield revision, [_change(c) for c in response.get("changes", [])]
+            except StoreError as e:
+                forgotten += e.code == "forgotten"
+                if e.code not in ("unavailable", "unknown", "forgotten") or forgotten == len(self._addresses):
+                    raise
+            except (OSError, http.client.HTTPException):
+                pass
+            time.sleep(pause)
+            pause = min(2 * pause, _MOST_PAUSE_SECONDS)
+            at = (at + 1) % len(self._addresses)
+
     def _execute(self, ops: list[Op], end: float) -> list[Result]:
         if all(o["op"] in _READS for o in ops):
             answer, _ = self._ask({"transactions": [{"ops": ops}]}, end)
@@ -231,7 +273,7 @@ class Client:
         """Returns the response, or None and why there is none."""
         address = self._addresses[self._at]
         try:
-            connection.request("POST", _PATH, body, {"Content-Type": "application/json"})
+            connection.request("POST", _PATH + "Do", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as e:
@@ -246,6 +288,35 @@ class Client:
         if answer.get("error", {}).get("code") in ("unavailable", "unknown"):
             return None, f"{address}: {answer['error']['message']}"
         return answer, ""
+
+
+def _stream(address: str, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the responses to a request that has many (https://connectrpc.com/docs/protocol)."""
+    connection = http.client.HTTPConnection(address, timeout=_ATTEMPT_SECONDS)
+    try:
+        body = json.dumps(request).encode()
+        connection.request("POST", _PATH + method, b"\0" + len(body).to_bytes(4, "big") + body,
+                           {"Content-Type": "application/connect+json"})
+        response = connection.getresponse()
+        if response.status == 404:
+            raise StoreError("failed", f"{address} has no store: add store to `apps` in the cluster file")
+        if response.status != 200:
+            raise OSError(f"{address}: status {response.status}")
+        while True:
+            head = _exactly(response, 5)
+            message: dict[str, Any] = json.loads(_exactly(response, int.from_bytes(head[1:], "big")))
+            if head[0] & 2:  # the end
+                raise OSError(f"{address}: {message.get('error')}")
+            yield message
+    finally:
+        connection.close()
+
+
+def _exactly(response: http.client.HTTPResponse, size: int) -> bytes:
+    data = response.read(size)
+    if len(data) < size:
+        raise OSError("the controller has closed the connection")
+    return data
 
 
 _P = ParamSpec("_P")
@@ -283,6 +354,12 @@ class AsyncClient:
     add = _threaded(Client.add)
     list_rows = _threaded(Client.list_rows)
 
+    async def watch(self, table: str = "", prefix: str = "",
+                    after: int | None = None) -> AsyncIterator[tuple[int, list[Change]]]:
+        changes = self.client.watch(table, prefix, after)
+        while True:
+            yield await asyncio.to_thread(next, changes)
+
 
 def _encoded(columns: Columns) -> dict[str, str]:
     return {name: base64.b64encode(value).decode() for name, value in columns.items()}
@@ -304,5 +381,13 @@ def _result(r: dict[str, Any]) -> Result:
 
 
 def _row(r: dict[str, Any]) -> Row:
-    columns = {name: base64.b64decode(value) for name, value in r.get("columns", {}).items()}
-    return Row(key=r["key"], version=int(r.get("version", 0)), columns=columns)
+    return Row(key=r["key"], version=int(r.get("version", 0)), columns=_decoded(r.get("columns", {})))
+
+
+def _change(c: dict[str, Any]) -> Change:
+    return Change(revision=int(c["revision"]), table=c["table"], key=c.get("key", ""), removed=c.get("removed", False),
+                  columns=_decoded(c.get("columns", {})), definition=c.get("definition"))
+
+
+def _decoded(columns: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: base64.b64decode(value) for name, value in columns.items()}

@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type controllers struct {
 	t         *testing.T
 	addresses []string
+	served    http.Handler
 	healthy   atomic.Bool
 
 	mu   sync.Mutex // guards the fields below
@@ -45,12 +46,21 @@ func serve(t *testing.T, addresses int) *controllers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, h := rpc.New().Serve(c.call)
+	a := rpc.New()
+	c.core.ObserveTables(store.Name, a.Follow(0))
+	_, c.served = a.Serve(backend(c.call))
 	for range addresses {
-		c.addresses = append(c.addresses, listen(t, h))
+		c.addresses = append(c.addresses, listen(t, c.served))
 	}
 	return c
 }
+
+// backend is a ledger.Backend that calls itself.
+type backend func(context.Context, ledger.Call) ([]byte, error)
+
+func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
+
+func (b backend) Replica(ledger.Actor) bool { return true }
 
 // listen serves HTTP/2, and returns the address.
 func listen(t *testing.T, h http.Handler) string {
@@ -238,11 +248,11 @@ func TestNobodyAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		received := make(chan struct{}, 1)
-		_, h := rpc.New().Serve(func(ctx context.Context, _ ledger.Call) ([]byte, error) {
+		_, h := rpc.New().Serve(backend(func(ctx context.Context, _ ledger.Call) ([]byte, error) {
 			received <- struct{}{}
 			<-ctx.Done()
 			return nil, ledger.ErrUnanswered
-		})
+		}))
 		address := listen(t, h)
 		if !sent {
 			address = gone(t)
@@ -293,7 +303,7 @@ func TestSecondAttemptFails(t *testing.T) {
 	c := serve(t, 1)
 	c.healthy.Store(true)
 	n := 0
-	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(backend(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		switch n++; n {
 		case 1, 2: // it opens a session
 			return c.call(ctx, q)
@@ -301,7 +311,7 @@ func TestSecondAttemptFails(t *testing.T) {
 			return nil, ledger.ErrUnanswered
 		}
 		return nil, ledger.ErrCallFailed
-	})
+	}))
 	cl, err := New("n", listen(t, h))
 	if err != nil {
 		t.Fatal(err)

@@ -71,14 +71,14 @@ func TestNoStoreAfterExecution(t *testing.T) {
 	c.healthy.Store(true)
 	var lose atomic.Bool
 	release := make(chan struct{})
-	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(backend(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		answer, err := c.call(ctx, q)
 		if lose.Load() {
 			<-release
 			return nil, ledger.ErrUnanswered
 		}
 		return answer, err
-	})
+	}))
 	cl, err := New("n", listen(t, h), listen(t, http.NotFoundHandler()))
 	if err != nil {
 		t.Fatal(err)
@@ -118,13 +118,13 @@ func TestChangedAfterGivenUp(t *testing.T) {
 	c.healthy.Store(true)
 	var down atomic.Bool
 	asked := make(chan struct{}, 1000)
-	_, h := rpc.New().Serve(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+	_, h := rpc.New().Serve(backend(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		if down.Load() {
 			asked <- struct{}{}
 			return nil, errors.New("nobody leads")
 		}
 		return c.call(ctx, q)
-	})
+	}))
 	cl, err := New("n", listen(t, h))
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ type Stream struct {
 // ErrNoStore if the controller does not have the application. The stream ends with ctx, and with Close.
 func Open(ctx context.Context, via *http.Transport, address string, patience time.Duration) (*Stream, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &Stream{newClient(via, address, stream).CallBidiStream(ctx), func() { cancel(nil) }}
+	s := &Stream{newClient[Request, Response](via, address, stream).CallBidiStream(ctx), func() { cancel(nil) }}
 	late := fmt.Errorf("%s: no answer in %v", address, patience)
 	timer := time.AfterFunc(patience, func() { cancel(late) })
 	defer timer.Stop()
@@ -86,7 +86,7 @@ type Caller struct {
 
 // NewCaller returns a caller of the controller at HOST:PORT.
 func NewCaller(via *http.Transport, address string) *Caller {
-	return &Caller{newClient(via, address, do)}
+	return &Caller{newClient[Request, Response](via, address, do)}
 }
 
 // Do has the controller execute one request.

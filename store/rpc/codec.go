@@ -18,10 +18,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
-// Request and Response are encoded messages of store.proto, of that name.
+// Encoded messages of store.proto, of that name.
 type (
-	Request  struct{ Encoded []byte }
-	Response struct{ Encoded []byte }
+	Request       struct{ Encoded []byte }
+	Response      struct{ Encoded []byte }
+	WatchRequest  struct{ Encoded []byte }
+	WatchResponse struct{ Encoded []byte }
 )
 
 // encoded returns where a message is encoded, and its name; nil if it is none of store.proto.
@@ -31,6 +33,10 @@ func encoded(message any) (b *[]byte, name protoreflect.Name) {
 		return &m.Encoded, "Request"
 	case *Response:
 		return &m.Encoded, "Response"
+	case *WatchRequest:
+		return &m.Encoded, "WatchRequest"
+	case *WatchResponse:
+		return &m.Encoded, "WatchResponse"
 	}
 	return nil, ""
 }
@@ -120,8 +126,8 @@ func handlerOptions() []connect.HandlerOption {
 const maxResponse = 2 * store.MaxReply
 
 // newClient returns a client of a procedure at HOST:PORT.
-func newClient(via *http.Transport, address, procedure string) *connect.Client[Request, Response] {
-	return connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+procedure,
+func newClient[Q, A any](via *http.Transport, address, procedure string) *connect.Client[Q, A] {
+	return connect.NewClient[Q, A](&http.Client{Transport: via}, "http://"+address+procedure,
 		connect.WithCodec(binary{}), connect.WithReadMaxBytes(maxResponse),
 		connect.WithAcceptCompression("gzip", nil, nil))
 }

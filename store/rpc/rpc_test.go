@@ -161,35 +161,49 @@ func FuzzDecode(f *testing.F) {
 // serve serves the store of one core, or what call does, and returns the address.
 func serve(t testing.TB, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
 	t.Helper()
-	core, err := ledger.New([]ledger.Application{store.New()}, ledger.Limits{})
+	if call == nil {
+		return serveApplication(t, New())
+	}
+	return listen(t, New(), call)
+}
+
+// serveApplication serves the store of one core, and returns the address.
+func serveApplication(t testing.TB, a Application) (address string) {
+	t.Helper()
+	core, err := ledger.New([]ledger.Application{a}, ledger.Limits{})
 	if err == nil {
 		err = core.Lead(1, time.Now().UnixNano())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	core.ObserveTables(store.Name, a.Follow(0))
 	var mu sync.Mutex // guards core
-	if call == nil {
-		call = func(_ context.Context, q ledger.Call) ([]byte, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			err := core.Call(q)
-			if entry, ok := core.Cut(); ok && err == nil {
-				err = core.Commit(entry)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return core.Answers()[0].Message, nil
+	return listen(t, a, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		err := core.Call(q)
+		if entry, ok := core.Cut(); ok && err == nil {
+			err = core.Commit(entry)
 		}
-	}
-	return listen(t, New(), call)
+		if err != nil {
+			return nil, err
+		}
+		return core.Answers()[0].Message, nil
+	})
 }
+
+// backend is a ledger.Backend that calls itself.
+type backend func(context.Context, ledger.Call) ([]byte, error)
+
+func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
+
+func (b backend) Replica(ledger.Actor) bool { return true }
 
 // listen serves an application, and returns the address.
 func listen(t testing.TB, a Application, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
 	t.Helper()
-	_, h := a.Serve(call)
+	_, h := a.Serve(backend(call))
 	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)

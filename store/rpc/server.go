@@ -20,41 +20,50 @@ const (
 	service = "/holdfast.store.v1.Store/"
 	do      = service + "Do"
 	stream  = service + "Stream"
+	watch   = service + "Watch"
 )
 
 // Application is the store with its interface over HTTP.
 type Application struct {
 	*store.Application
+	feed        *store.Feed
 	sendTimeout time.Duration // how long a client may not read its responses; then its stream ends
 }
 
 // New returns the application.
-func New() Application { return Application{store.New(), 10 * time.Second} }
+func New() Application { return Application{store.New(), store.NewFeed(), 10 * time.Second} }
+
+// Follow implements controller.Follower.
+func (a Application) Follow(group uint64) func(ledger.Change) { return a.feed.Follow(group) }
 
 // Serve implements controller.Frontend.
-func (a Application) Serve(call func(context.Context, ledger.Call) ([]byte, error)) (path string, h http.Handler) {
-	s := &server{call: call, sendTimeout: a.sendTimeout}
+func (a Application) Serve(behind ledger.Backend) (path string, h http.Handler) {
+	s := &server{behind: behind, feed: a.feed, sendTimeout: a.sendTimeout}
 	options := handlerOptions()
 	mux := http.NewServeMux()
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
-	streams := connect.NewBidiStreamHandler(stream, s.stream, options...)
-	mux.HandleFunc(stream, func(w http.ResponseWriter, r *http.Request) {
-		if s.streams.Add(1) > maxStreams {
-			http.Error(w, "too many streams", http.StatusServiceUnavailable)
-		} else {
-			streams.ServeHTTP(w, endless(w, r))
-		}
-		s.streams.Add(-1)
-	})
+	mux.Handle(stream, s.endless(connect.NewBidiStreamHandler(stream, s.stream, options...)))
+	mux.Handle(watch, s.endless(connect.NewServerStreamHandler(watch, s.watch, options...)))
 	return service, mux
 }
 
-// endless lets a stream read for ever: its connection is checked with pings. One over HTTP/1.1 is refused later.
-func endless(w http.ResponseWriter, r *http.Request) *http.Request {
-	c := http.NewResponseController(w)
-	if r.ProtoMajor >= 2 {
-		_ = c.SetReadDeadline(time.Time{}) // HTTP/2 can
+// endless bounds the streams of a handler, and lets one read for ever.
+func (s *server) endless(h http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.streams.Add(1) > maxStreams {
+			http.Error(w, "too many streams", http.StatusServiceUnavailable)
+		} else {
+			h.ServeHTTP(w, withController(w, r))
+		}
+		s.streams.Add(-1)
 	}
+}
+
+// withController returns a request that has no deadline, because pings check its connection. A stream in both
+// directions over HTTP/1.1 is refused later.
+func withController(w http.ResponseWriter, r *http.Request) *http.Request {
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Time{}) // the server can
 	return r.WithContext(context.WithValue(r.Context(), controllerKey{}, c))
 }
 
@@ -63,7 +72,8 @@ type controllerKey struct{}
 
 // server executes requests by calls.
 type server struct {
-	call        func(context.Context, ledger.Call) ([]byte, error)
+	behind      ledger.Backend
+	feed        *store.Feed
 	sendTimeout time.Duration
 	streams     atomic.Int64
 }
@@ -85,13 +95,10 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 	var sending sync.Mutex // guards with.Send
 	var running sync.WaitGroup
 	defer running.Wait()
-	c := ctx.Value(controllerKey{}).(*http.ResponseController)
 	send := func(r *Response) error {
 		sending.Lock()
 		defer sending.Unlock()
-		_ = c.SetWriteDeadline(time.Now().Add(s.sendTimeout)) // HTTP/2 can
-		defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
-		return with.Send(r)
+		return s.inTime(ctx, func() error { return with.Send(r) })
 	}
 	if err := send(nil); err != nil { // the headers: the client learns that it is served
 		return err
@@ -112,6 +119,14 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 	}
 }
 
+// inTime sends something on a stream. It ends a stream that the client does not read.
+func (s *server) inTime(ctx context.Context, send func() error) error {
+	c := ctx.Value(controllerKey{}).(*http.ResponseController)
+	_ = c.SetWriteDeadline(time.Now().Add(s.sendTimeout)) // the server can
+	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()
+	return send()
+}
+
 // callTimeout bounds how long a request waits for its answer.
 const callTimeout = 5 * time.Second
 
@@ -122,7 +137,7 @@ func (s *server) execute(ctx context.Context, request []byte) []byte {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		var answer []byte
-		if answer, err = s.call(ctx, q); err == nil {
+		if answer, err = s.behind.Call(ctx, q); err == nil {
 			return answer
 		}
 	}

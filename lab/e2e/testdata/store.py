@@ -40,6 +40,26 @@ def rows(client):
     client.create_table("counters")
 
 
+def watch(sums):
+    """Collects what a watch from the beginning tells of the counter."""
+    seen = 0
+    with store.Client(addresses, "python") as client:
+        for revision, changes in client.watch(after=0):
+            for change in changes:
+                seen += 1
+                assert change.revision == seen, (seen, change)
+                if change.table == "counters" and change.key:
+                    sums.append(int(change.columns["value"]))
+            if ended.is_set() and revision >= last[0]:
+                return
+
+
+async def follow():
+    async with store.AsyncClient(addresses, "python") as client:
+        async for revision, changes in client.watch("hosts"):
+            return revision
+
+
 async def count():
     async with store.AsyncClient(addresses, "python") as one, store.AsyncClient(addresses[::-1], "python") as other:
         async def adds(client):
@@ -54,6 +74,12 @@ async def count():
 
 with store.Client(addresses, "python") as client:
     rows(client)
+    watched, last = [], [1 << 63]
+    watching = threading.Thread(target=watch, args=(watched,))
+    watching.start()
+    assert asyncio.run(follow()) > 0
     sums = asyncio.run(count())
-    value = client.get("counters", "sum").columns["value"]
-print(json.dumps({"sums": sums, "value": int(value)}))
+    row = client.get("counters", "sum")
+    last[0] = row.version
+    watching.join()
+print(json.dumps({"sums": sums, "watched": watched, "value": int(row.columns["value"])}))

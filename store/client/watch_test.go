@@ -1,0 +1,150 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// A watch is told each change once and in order, although controllers end it again and again.
+func TestWatch(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	const rounds = 50
+	for i := range 3 { // these end each watch after some milliseconds
+		c.addresses = append(c.addresses, listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Duration(i+1)*2*time.Millisecond)
+			defer cancel()
+			c.served.ServeHTTP(w, r.WithContext(ctx))
+		})))
+	}
+	c.addresses = c.addresses[1:]
+	watching, err := New("n", c.addresses...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watching.Close()
+	wrote := make(chan error, 1)
+	go func() { // ends after the rounds, or with an error
+		for i := range rounds {
+			k := fmt.Sprint("k", i%3)
+			_, err := cl.Do(context.Background(), add("t"), store.Op{Kind: store.Add, Table: "t", Key: k, Delta: 1})
+			if err != nil {
+				wrote <- err
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+		wrote <- nil
+	}()
+	after, last := uint64(0), uint64(0)
+	sums := map[string]int{}
+	for told, err := range watching.Watch(t.Context(), "", "", &after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range told.Changes {
+			if last++; change.Revision != last {
+				t.Fatalf("revision %d comes after %d", change.Revision, last-1)
+			}
+			if last == 1 {
+				if change.Key != "" || change.Definition == nil {
+					t.Errorf("the first change is %+v, want a table", change)
+				}
+				continue
+			}
+			sums[change.Key]++
+			if v, _ := change.Columns.Get(store.DefaultColumn); string(v) != fmt.Sprint(sums[change.Key]) {
+				t.Errorf("%+v is change %d of its row", change, sums[change.Key])
+			}
+		}
+		if last == 1+2*rounds {
+			break
+		}
+	}
+	if err := <-wrote; err != nil {
+		t.Error(err)
+	}
+}
+
+// A watch of some rows learns of the revisions of others, and ends when its changes are forgotten.
+func TestWatchSome(t *testing.T) {
+	_, cl := serveTable(t, 1)
+	put := func(key string, size int) {
+		t.Helper()
+		o := store.Op{Kind: store.Put, Table: "t", Key: key, Columns: store.Value(make([]byte, size))}
+		if _, err := cl.Do(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []string
+	last := uint64(0)
+	for told, err := range cl.Watch(t.Context(), "t", "a/", nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, change := range told.Changes {
+			keys = append(keys, change.Key)
+		}
+		if last == 0 { // the first one: it watches
+			put("a/1", 1)
+			put("b/1", 1)
+			put("a/2", 1)
+			put("b/2", 1)
+		}
+		if last = told.Revision; last == 5 {
+			break
+		}
+	}
+	if !slices.Equal(keys, []string{"a/1", "a/2"}) {
+		t.Errorf("told of %v", keys)
+	}
+	for range 300 { // more than is kept
+		put("b/3", store.MaxValue)
+	}
+	for _, w := range []struct {
+		table string
+		after uint64
+		want  store.Code
+	}{{"t", last, store.Forgotten}, {"t", 1 << 40, store.Invalid}, {"no/name", last, store.Invalid}} {
+		for told, err := range cl.Watch(t.Context(), w.table, "", &w.after) {
+			if refused, is := err.(*store.Error); !is || refused.Code != w.want {
+				t.Errorf("%q after %d: %+v, %v", w.table, w.after, told, err)
+			}
+		}
+	}
+	for told, err := range cl.Watch(t.Context(), "other", "", nil) {
+		if refused, is := err.(*store.Error); !is || refused.Code != store.NoTable {
+			t.Errorf("without the table: %+v, %v", told, err)
+		}
+	}
+}
+
+// Where there is no store, a watch fails.
+func TestWatchNothing(t *testing.T) {
+	cl, err := New("n", listen(t, http.NotFoundHandler()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, err := range cl.Watch(t.Context(), "t", "", nil) {
+		if err == nil {
+			t.Error("it watches")
+		}
+	}
+	// One that nobody serves waits until its context ends.
+	deaf, err := New("n", gone(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for _, err := range deaf.Watch(ctx, "t", "", nil) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// Feed has the latest changes of namespaces that one controller knows to be committed, for watches. It learns them from
+// the logs of the groups of which the controller has a replica, so they cost nothing in the log, and another controller
+// has the same. It is safe for concurrent use.
+type Feed struct {
+	mu     sync.Mutex // guards what follows
+	spaces map[string]*space
+	bytes  int // of all changes
+}
+
+// The bounds of a Feed. The oldest changes are forgotten first: those of the namespace that has most of them if the
+// whole feed is too large.
+const (
+	maxFeedChanges = 1 << 16  // of a namespace
+	maxSpaceBytes  = 16 << 20 // of a namespace
+	maxFeedBytes   = 64 << 20 // of all
+)
+
+// space is what a Feed has of one namespace.
+type space struct {
+	runs  []*run
+	bytes int
+	news  chan struct{} // closed when a change is added; nil if nobody waits
+}
+
+// run is changes from the log of one group, without gaps. A namespace that moves goes on in the log of another one.
+type run struct {
+	group   uint64
+	first   uint64 // revision of changes[0], or of the next one
+	changes []committed
+}
+
+func (r *run) next() uint64 { return r.first + uint64(len(r.changes)) }
+
+// committed is a change of a row, or if the table is 0, of the table that has the key as its name.
+type committed struct {
+	revision uint64
+	table    uint64
+	key      string
+	value    []byte // nil: it was removed
+}
+
+// size is that of a change in memory, in bytes.
+func (c *committed) size() int { return 96 + len(c.key) + len(c.value) }
+
+// NewFeed returns an empty feed.
+func NewFeed() *Feed { return &Feed{spaces: map[string]*space{}} }
+
+// Follow returns a function that takes the changes of the store's tables in the log of a group, in order. It is for one
+// goroutine.
+func (f *Feed) Follow(group uint64) func(ledger.Change) {
+	var of string           // namespace
+	var changes []committed // of a request, which ends with that of metaTable
+	return func(c ledger.Change) {
+		switch c.Table {
+		case rowTable:
+			of, changes = c.Cell.S, append(changes, committed{table: c.Cell.A, key: c.Field.S, value: c.Value})
+		case tableTable:
+			of, changes = c.Cell.S, append(changes, committed{key: c.Field.S, value: c.Value})
+		case metaTable:
+			if revision, _ := binary.Uvarint(c.Value); len(changes) > 0 && c.Cell.S == of {
+				f.add(group, of, revision, changes)
+			}
+			clear(changes)
+			changes = changes[:0]
+		}
+	}
+}
+
+// add adds the changes of a request in the log of a group; the last one has a revision.
+func (f *Feed) add(group uint64, namespace string, revision uint64, changes []committed) {
+	first := revision - uint64(len(changes)) + 1
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.spaces[namespace]
+	if s == nil {
+		s = new(space)
+		f.spaces[namespace] = s
+	}
+	i := slices.IndexFunc(s.runs, func(r *run) bool { return r.group == group })
+	if i < 0 {
+		i = len(s.runs)
+		s.runs = append(s.runs, &run{group: group, first: first})
+	}
+	r := s.runs[i]
+	if r.next() != first { // a snapshot has replaced a part of the log, or the namespace was elsewhere
+		f.forget(s, r, len(r.changes))
+		r.first = first
+	}
+	for i := range changes {
+		changes[i].revision = first + uint64(i)
+		size := changes[i].size()
+		s.bytes, f.bytes = s.bytes+size, f.bytes+size
+	}
+	r.changes = append(r.changes, changes...)
+	for s.bytes > maxSpaceBytes || len(r.changes) > maxFeedChanges {
+		f.forgetSome(s)
+	}
+	for f.bytes > maxFeedBytes {
+		f.forgetSome(f.largest())
+	}
+	if s.news != nil {
+		close(s.news)
+		s.news = nil
+	}
+}
+
+func (f *Feed) largest() (most *space) {
+	for _, s := range f.spaces {
+		if most == nil || s.bytes > most.bytes {
+			most = s
+		}
+	}
+	return most
+}
+
+// forgetSome forgets a part of the oldest changes of a namespace: not one at a time, because that would be slow.
+func (f *Feed) forgetSome(s *space) {
+	var oldest *run
+	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return len(r.changes) == 0 })
+	for _, r := range s.runs {
+		if oldest == nil || r.first < oldest.first {
+			oldest = r
+		}
+	}
+	f.forget(s, oldest, max(1, len(oldest.changes)/8))
+}
+
+// forget forgets the first n changes of a run.
+func (f *Feed) forget(s *space, r *run, n int) {
+	for i := range n {
+		size := r.changes[i].size()
+		s.bytes, f.bytes = s.bytes-size, f.bytes-size
+	}
+	clear(r.changes[:n])
+	r.changes, r.first = r.changes[n:], r.first+uint64(n)
+}
+
+// after appends changes after a revision to list, at most most. news is closed when there may be more. gap says that
+// there are later ones, but not the next one.
+func (f *Feed) after(namespace string, revision uint64, most int, list []committed) (
+	_ []committed, news <-chan struct{}, gap bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.spaces[namespace]
+	if s == nil {
+		s = new(space)
+		f.spaces[namespace] = s
+	}
+	next := revision + 1
+	for _, r := range s.runs {
+		if next >= r.first && next < r.next() {
+			from := r.changes[next-r.first:]
+			list = append(list, from[:min(len(from), most)]...)
+			return list, nil, false
+		}
+		gap = gap || r.first > next
+	}
+	if s.news == nil {
+		s.news = make(chan struct{})
+	}
+	return list, s.news, gap
+}
+
+// gapTimeout is how long a Reader waits for changes that should be there: the log that has them may be behind here.
+const gapTimeout = time.Second
+
+// Reader reads the changes that one watch asks for. It is for one goroutine.
+type Reader struct {
+	feed    *Feed
+	watch   watcher
+	at      uint64 // the revision up to which everything was read
+	current uint64 // at least this one is committed
+	missing time.Time
+	list    []committed
+}
+
+// maxRead bounds the changes, and maxReadBytes about their bytes, that a Reader returns at a time.
+const (
+	maxRead      = 1000
+	maxReadBytes = 256 << 10
+)
+
+// Read returns a reader for a watch. A read of the namespace's tables that began afterwards has returned tables and
+// revision.
+func (f *Feed) Read(w WatchRequest, tables map[string]Table, revision uint64) (*Reader, error) {
+	r := &Reader{feed: f, watch: watcher{w, map[uint64]named{}}, at: revision, current: revision}
+	for name, t := range tables {
+		r.watch.learn(t.Version, name, &t.Definition)
+	}
+	if w.After == nil || *w.After == revision {
+		if _, there := tables[w.Table]; !there && w.Table != "" {
+			return nil, Fail(NoTable, "there is no table %q in namespace %s", w.Table, w.Namespace)
+		}
+		return r, nil
+	}
+	if r.at = *w.After; r.at > revision {
+		return nil, Fail(Invalid, "namespace %s has no revision %d yet: the present one is %d", w.Namespace, r.at,
+			revision)
+	}
+	return r, nil
+}
+
+// Revision is the one up to which everything was read.
+func (r *Reader) Revision() uint64 { return r.at }
+
+// Current says that a revision is committed, which Next then expects to see.
+func (r *Reader) Current(revision uint64) { r.current = max(r.current, revision) }
+
+// Next waits for changes and returns them; none if ctx has ended, or only others were read. The error is an *Error:
+// Forgotten, or Unavailable if the logs of this controller are behind.
+func (r *Reader) Next(ctx context.Context) ([]Change, error) {
+	for {
+		list, news, gap := r.feed.after(r.watch.Namespace, r.at, maxRead, r.list[:0])
+		r.list = list
+		if len(list) > 0 {
+			r.missing = time.Time{}
+			return r.take(list)
+		}
+		late, err := r.late(gap)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-news:
+		case <-late:
+		case <-ctx.Done():
+			return nil, nil
+		}
+	}
+}
+
+// late returns an error if changes should be there for gapTimeout, and else a channel that says when to look again.
+func (r *Reader) late(gap bool) (<-chan time.Time, error) {
+	if !gap && r.at >= r.current {
+		r.missing = time.Time{}
+		return nil, nil
+	}
+	if r.missing.IsZero() {
+		r.missing = time.Now()
+	}
+	rest := gapTimeout - time.Since(r.missing)
+	switch {
+	case rest > 0:
+		return time.After(rest), nil
+	case gap || !r.feed.has(r.watch.Namespace):
+		return nil, Fail(Forgotten, "the changes after revision %d of namespace %s are not known here any more: read "+
+			"what is there now, and watch from its revision on", r.at, r.watch.Namespace)
+	}
+	return nil, Fail(Unavailable, "this controller does not have the changes after revision %d of namespace %s yet: "+
+		"ask another one", r.at, r.watch.Namespace)
+}
+
+// has reports whether a namespace has any changes.
+func (f *Feed) has(namespace string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.spaces[namespace].runs) > 0
+}
+
+// take converts changes.
+func (r *Reader) take(list []committed) (changes []Change, err error) {
+	size := 0
+	for i := range list {
+		c, err := r.watch.change(&list[i])
+		if err != nil && i > 0 {
+			return changes, nil // and the error next time
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.at = list[i].revision
+		if c == nil {
+			continue
+		}
+		changes = append(changes, *c)
+		if size += list[i].size(); size > maxReadBytes {
+			break
+		}
+	}
+	return changes, nil
+}

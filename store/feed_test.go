@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+)
+
+// feed tells a feed of a request in the log of a group that changes so many rows, each with so many bytes.
+func feed(to func(ledger.Change), namespace string, revision *uint64, rows, size int) {
+	for range rows {
+		*revision++
+		r := stored{*revision, [][]byte{make([]byte, size)}}
+		to(ledger.Change{Table: rowTable, Cell: ledger.Key{A: 1, S: namespace},
+			Field: ledger.Key{S: fmt.Sprint("k", *revision)}, Value: r.append(nil)})
+	}
+	m := meta{revision: *revision}
+	var b []byte
+	for _, v := range m.fields() {
+		b = append(b, byte(*v)) // all below 128
+	}
+	if *revision >= 128 {
+		panic("a larger revision is not encoded so")
+	}
+	to(ledger.Change{Table: metaTable, Cell: ledger.Key{S: namespace}, Value: b})
+}
+
+// read returns how many changes after a revision a feed tells, up to another one, and the error.
+func read(t *testing.T, f *Feed, namespace string, after, last uint64) (n int, _ error) {
+	t.Helper()
+	r, err := f.Read(WatchRequest{Namespace: namespace, After: &after},
+		map[string]Table{"t": {1, Definition{Columns: []string{"value"}}}}, last)
+	for err == nil && r.Revision() < last {
+		var list []Change
+		list, err = r.Next(context.Background())
+		for i, c := range list {
+			if want := after + uint64(n+i) + 1; c.Revision != want {
+				t.Fatalf("told revision %d where %d is next", c.Revision, want)
+			}
+		}
+		n += len(list)
+	}
+	return n, err
+}
+
+func isCode(err error, code Code) bool {
+	why, is := errors.AsType[*Error](err)
+	return is && why.Code == code
+}
+
+// A namespace that moves to another group is told from the logs of both, whichever a controller reads first.
+func TestFeedOfTwoGroups(t *testing.T) {
+	f := NewFeed()
+	one, two := f.Follow(1), f.Follow(2)
+	last := uint64(0)
+	feed(one, "n", &last, 3, 10)
+	moved := last + 2
+	feed(two, "n", &moved, 4, 10)
+	if n, err := read(t, f, "n", 1, moved); n != 2 || !isCode(err, Forgotten) {
+		t.Errorf("with a gap: %d changes, %v", n, err)
+	}
+	feed(one, "n", &last, 2, 10) // the log of the first group was behind
+	if n, err := read(t, f, "n", 1, moved); n != 8 || err != nil {
+		t.Errorf("%d changes, %v", n, err)
+	}
+	back := moved
+	feed(one, "n", &back, 1, 10)
+	if n, err := read(t, f, "n", 5, back); n != 5 || err != nil {
+		t.Errorf("after it has moved back: %d changes, %v", n, err)
+	}
+	if n, err := read(t, f, "n", back, back+1); n != 0 || !isCode(err, Unavailable) {
+		t.Errorf("a change that is not here: %d changes, %v", n, err)
+	}
+}
+
+// A feed that is full forgets the oldest changes of the largest namespace.
+func TestFeedIsBounded(t *testing.T) {
+	f := NewFeed()
+	revisions := map[string]*uint64{}
+	for i := range 8 {
+		ns := fmt.Sprint("n", i)
+		revisions[ns] = new(uint64)
+		follow := f.Follow(1)
+		feed(follow, "small", new(uint64), 1, 100) // one that restarts: the old changes are gone
+		for range 20 {
+			feed(follow, ns, revisions[ns], 1, 1<<20)
+		}
+		if f.bytes > maxFeedBytes || f.spaces[ns].bytes > maxSpaceBytes || f.bytes < f.spaces[ns].bytes {
+			t.Fatalf("%d bytes, %d of namespace %s", f.bytes, f.spaces[ns].bytes, ns)
+		}
+	}
+	if n, err := read(t, f, "small", 0, 1); n != 1 || err != nil {
+		t.Errorf("of the small namespace: %d changes, %v", n, err)
+	}
+	if n, err := read(t, f, "n7", 15, 20); n != 5 || err != nil {
+		t.Errorf("of the last namespace: %d changes, %v", n, err)
+	}
+	if n, err := read(t, f, "n0", 0, 20); n != 0 || !isCode(err, Forgotten) {
+		t.Errorf("of the first namespace: %d changes, %v", n, err)
+	}
+	total := 0
+	for _, s := range f.spaces {
+		for _, r := range s.runs {
+			for i := range r.changes {
+				total += r.changes[i].size()
+			}
+		}
+	}
+	if total != f.bytes {
+		t.Errorf("%d bytes are counted, %d are there", f.bytes, total)
+	}
+}

@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// confirmEvery is how often a watch asks which revision is the present one. So it ends where changes do not arrive any
+// more. The client is told each time: of revisions that had no changes for it, and that the controller runs.
+const confirmEvery = time.Second
+
+// watch serves a watch, until that fails.
+func (s *server) watch(ctx context.Context, r *connect.Request[WatchRequest],
+	to *connect.ServerStream[WatchResponse]) error {
+	send := func(p store.WatchResponse) error {
+		return s.inTime(ctx, func() error { return to.Send(&WatchResponse{p.Append(nil)}) })
+	}
+	err := s.tell(ctx, r.Msg.Encoded, send)
+	if refused, is := errors.AsType[*store.Error](err); is {
+		return send(store.WatchResponse{Error: refused})
+	}
+	return err
+}
+
+// tell sends the changes that an encoded WatchRequest asks for. An error that is for the client is a *store.Error.
+func (s *server) tell(ctx context.Context, request []byte, send func(store.WatchResponse) error) error {
+	var w store.WatchRequest
+	if err := w.Decode(request); err != nil {
+		return store.Fail(store.Invalid, "the request cannot be decoded: %v", err)
+	}
+	if err := w.Check(); err != nil {
+		return err
+	}
+	tables, revision, err := s.tables(ctx, w.Namespace, "")
+	if err != nil {
+		return err
+	}
+	changes, err := s.feed.Read(w, tables, revision)
+	if err != nil {
+		return err
+	}
+	if err := send(store.WatchResponse{Revision: changes.Revision()}); err != nil {
+		return err
+	}
+	for confirm := time.Now().Add(confirmEvery); ; {
+		list, err := s.next(ctx, changes, w.Namespace, confirm)
+		if err != nil {
+			return err
+		}
+		due := !time.Now().Before(confirm)
+		if len(list) > 0 || due {
+			if err := send(store.WatchResponse{Revision: changes.Revision(), Changes: list}); err != nil {
+				return err
+			}
+		}
+		if due {
+			if _, revision, err = s.tables(ctx, w.Namespace, afterAll); err != nil {
+				return err
+			}
+			changes.Current(revision)
+			confirm = time.Now().Add(confirmEvery)
+		}
+	}
+}
+
+// next waits for changes until a time.
+func (s *server) next(ctx context.Context, from *store.Reader, namespace string, until time.Time) ([]store.Change,
+	error) {
+	waiting, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	list, err := from.Next(waiting)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && !s.behind.Replica(store.ActorOf(namespace)):
+		return nil, store.Fail(store.Unavailable, "this controller has no replica of namespace %s: ask another one",
+			namespace)
+	}
+	return list, err
+}
+
+// afterAll comes after the names of all tables.
+const afterAll = "~"
+
+// tables returns the tables of a namespace from a name on, and its revision. The error is a *store.Error.
+func (s *server) tables(ctx context.Context, namespace, start string) (all map[string]store.Table, revision uint64,
+	err error) {
+	all = map[string]store.Table{}
+	for {
+		q := store.Request{Namespace: namespace, Transactions: [][]store.Op{{{Kind: store.ListTables, Start: start}}}}
+		var r store.Response
+		if err := r.Decode(s.execute(ctx, q.Append(nil))); err != nil {
+			return nil, 0, store.Fail(store.Failed, "%v", err)
+		}
+		if r.Error != nil {
+			return nil, 0, r.Error
+		}
+		out := r.Outcomes[0]
+		if out.Error != nil {
+			return nil, 0, out.Error
+		}
+		maps.Copy(all, out.Results[0].Tables)
+		if revision == 0 {
+			revision = out.Revision
+		}
+		if start = out.Results[0].Next; start == "" {
+			return all, revision, nil
+		}
+	}
+}
+
+// A Watch is a stream of changes from one controller.
+type Watch struct {
+	on     *connect.ServerStreamForClient[WatchResponse]
+	cancel func()
+}
+
+// OpenWatch opens a watch at the controller at HOST:PORT. It ends with ctx, and with Close.
+func OpenWatch(ctx context.Context, via *http.Transport, address string, w store.WatchRequest) (*Watch, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	on, err := newClient[WatchRequest, WatchResponse](via, address, watch).CallServerStream(ctx,
+		connect.NewRequest(&WatchRequest{w.Append(nil)}))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &Watch{on, cancel}, nil
+}
+
+// Receive returns the next response. The error is a *store.Error if the controller has ended the watch.
+func (w *Watch) Receive() (out store.WatchResponse, err error) {
+	if !w.on.Receive() {
+		switch err = w.on.Err(); {
+		case err == nil:
+			err = errors.New("the controller has ended the watch without an error")
+		case connect.CodeOf(err) == connect.CodeUnimplemented:
+			err = fmt.Errorf("%w (%w)", ErrNoStore, err)
+		}
+		return out, err
+	}
+	if err = out.Decode(w.on.Msg().Encoded); err == nil && out.Error != nil {
+		err = out.Error
+	}
+	return out, err
+}
+
+// Close ends the watch.
+func (w *Watch) Close() {
+	w.cancel()
+	_ = w.on.Close()
+}
