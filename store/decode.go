@@ -199,6 +199,10 @@ func (d *decoder) op(f field, o *Op) {
 		case 13:
 			o.Definition = new(Definition)
 			d.definition(f, o.Definition)
+		case 14:
+			o.Component = d.text(f)
+		case 15:
+			o.Source = d.text(f)
 		}
 	})
 }
@@ -294,8 +298,34 @@ func (d *decoder) result(f field, r *Result) {
 			r.Session = d.uint(f)
 		case 7:
 			d.table(f, r)
+		case 8:
+			d.component(f, r)
 		}
 	})
+}
+
+func (d *decoder) component(f field, r *Result) {
+	var name string
+	var c Component
+	d.message(f, func(f field) {
+		switch f.num {
+		case 1:
+			name = d.text(f)
+		case 2:
+			d.message(f, func(f field) {
+				switch f.num {
+				case 1:
+					c.Version = d.uint(f)
+				case 2:
+					c.Source = d.text(f)
+				}
+			})
+		}
+	})
+	if r.Components == nil {
+		r.Components = map[string]Component{}
+	}
+	r.Components[name] = c
 }
 
 func (d *decoder) row(f field) Row {

@@ -101,6 +101,8 @@ func (e *encoder) op(o *Op) {
 	if o.Definition != nil {
 		e.message(13, func() { e.definition(o.Definition) })
 	}
+	e.text(14, o.Component)
+	e.text(15, o.Source)
 }
 
 func (e *encoder) definition(d *Definition) {
@@ -158,6 +160,16 @@ func (e *encoder) result(r *Result) {
 			e.message(2, func() {
 				e.uint(1, t.Version)
 				e.message(2, func() { e.definition(&t.Definition) })
+			})
+		})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Components)) {
+		c := r.Components[name]
+		e.message(8, func() {
+			e.text(1, name)
+			e.message(2, func() {
+				e.uint(1, c.Version)
+				e.text(2, c.Source)
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -51,6 +52,9 @@ type committed struct {
 	value    []byte // nil: it was removed
 }
 
+// notRows is the table of changes that are not told.
+const notRows = math.MaxUint64
+
 // size is that of a change in memory, in bytes.
 func (c *committed) size() int { return 96 + len(c.key) + len(c.value) }
 
@@ -68,6 +72,8 @@ func (f *Feed) Follow(group uint64) func(ledger.Change) {
 			of, changes = c.Cell.S, append(changes, committed{table: c.Cell.A, key: c.Field.S, value: c.Value})
 		case tableTable:
 			of, changes = c.Cell.S, append(changes, committed{key: c.Field.S, value: c.Value})
+		case componentTable: // it has a revision
+			of, changes = c.Cell.S, append(changes, committed{table: notRows})
 		case metaTable:
 			if revision, _ := binary.Uvarint(c.Value); len(changes) > 0 && c.Cell.S == of {
 				f.add(group, of, revision, changes)

@@ -30,10 +30,11 @@ type meta struct {
 	revision               uint64
 	rows, tables, sessions uint64 // how many there are
 	lastSession            uint64
+	components             uint64
 }
 
-func (m *meta) fields() [5]*uint64 {
-	return [...]*uint64{&m.revision, &m.rows, &m.tables, &m.sessions, &m.lastSession}
+func (m *meta) fields() [6]*uint64 {
+	return [...]*uint64{&m.revision, &m.rows, &m.tables, &m.sessions, &m.lastSession, &m.components}
 }
 
 func open(a *Application, tx *ledger.Tx, name string) *namespace {
@@ -157,7 +158,14 @@ func (n *namespace) put(t *table, key string, r *stored, there bool) (version ui
 
 // do executes an op.
 func (n *namespace) do(o *Op, out *Result) error {
+	if o.Kind.LooksAtMany() {
+		if n.app.many++; n.app.many > 1 {
+			return errMany()
+		}
+	}
 	switch o.Kind {
+	case Upload, RemoveComponent, ListComponents, Run:
+		return n.onComponent(o, out)
 	case CreateTable:
 		return n.createTable(o, out)
 	case DropTable:

@@ -45,10 +45,16 @@ const (
 
 	OpenSession
 	CloseSession // ends the session of the request, after it
+
+	Upload          // makes a component, or replaces it
+	RemoveComponent // removes one that is there
+	ListComponents  // reads components, in the order of their names
+	Run             // runs a component, which may do what ops on rows do
 )
 
 var kindNames = [...]string{"unspecified", "get", "list", "resolve", "create", "put", "update", "delete", "add",
-	"create_table", "drop_table", "list_tables", "open_session", "close_session"}
+	"create_table", "drop_table", "list_tables", "open_session", "close_session", "upload", "remove_component",
+	"list_components", "run"}
 
 func (k Kind) String() string { return nameOf(kindNames[:], int(k)) }
 
@@ -78,19 +84,22 @@ type Op struct {
 	Kind       Kind
 	Table, Key string // the key of the row: UTF-8
 
-	Columns   Columns    // Create, Put, Update: what is written
+	Columns   Columns    // Create, Put, Update: what is written; Run: the arguments
 	Only      []string   // Get, List, Resolve: which columns are read; none: all
-	Condition *Condition // Put, Update, Delete, Add: what must hold before
+	Condition *Condition // Put, Update, Delete, Add, Upload: what must hold before
 
 	Column string // Add: which one; "" is DefaultColumn
 	Delta  int64  // Add
 
 	// List: the rows with Start <= key < End that begin with Prefix, at most Limit; "" and 0 are no bound. ListTables
-	// has Start.
+	// and ListComponents have Start.
 	Start, End, Prefix string
 	Limit              int
 
 	Definition *Definition // CreateTable; none: one column, DefaultColumn
+
+	Component string // Upload, RemoveComponent, Run: its name
+	Source    string // Upload; see package component
 }
 
 // Condition must hold for the row before an op changes it, or the op fails with Conflict.
@@ -161,12 +170,20 @@ type Outcome struct {
 // Result is what an op has read, or the version of what it has written.
 type Result struct {
 	Version uint64           `json:"version,omitzero"` // of the row or table, or the revision that removed it
-	Row     *Row             `json:"row,omitzero"`     // of Get and Resolve
-	Rows    []Row            `json:"rows,omitzero"`    // of List
+	Row     *Row             `json:"row,omitzero"`     // of Get and Resolve; of Run: what it returns
+	Rows    []Row            `json:"rows,omitzero"`    // of List; of Run, if it returns several
 	Next    string           `json:"next,omitzero"`    // if there is more: Start of the next list
 	Value   int64            `json:"value,omitzero"`   // of Add: the sum
 	Session uint64           `json:"session,omitzero"` // of OpenSession
 	Tables  map[string]Table `json:"tables,omitzero"`  // of ListTables
+
+	Components map[string]Component `json:"components,omitzero"` // of ListComponents
+}
+
+// Component is a micro component (section IV-D).
+type Component struct {
+	Version uint64 `json:"version"`
+	Source  string `json:"source"`
 }
 
 // Row is one row.
@@ -187,24 +204,26 @@ type Code uint8
 
 // The codes.
 const (
-	Invalid     Code = iota + 1 // the request is not what it should be
-	NotFound                    // there is no such row
-	Exists                      // there is such a row, or table, already
-	Conflict                    // a Condition does not hold, or a table to drop has rows
-	NoTable                     // there is no such table
-	NoColumn                    // the table has no such column
-	WrongType                   // a counter is no number, or would need more than 64 bits
-	TooLarge                    // a bound is exceeded
-	Expired                     // there is no such session any more
-	Outdated                    // the client had acknowledged the answer to this request
-	Failed                      // a controller cannot execute the request; the same one fails again
-	Unavailable                 // nothing was executed, because nobody leads or too many wait: repeat it
-	Unknown                     // it may have been executed: with a session, repeat it
-	Forgotten                   // changes that a watch asks for are not known here any more
+	Invalid         Code = iota + 1 // the request is not what it should be
+	NotFound                        // there is no such row
+	Exists                          // there is such a row, or table, already
+	Conflict                        // a Condition does not hold, or a table to drop has rows
+	NoTable                         // there is no such table
+	NoColumn                        // the table has no such column
+	WrongType                       // a counter is no number, or would need more than 64 bits
+	TooLarge                        // a bound is exceeded
+	Expired                         // there is no such session any more
+	Outdated                        // the client had acknowledged the answer to this request
+	Failed                          // a controller cannot execute the request; the same one fails again
+	Unavailable                     // nothing was executed, because nobody leads or too many wait: repeat it
+	Unknown                         // it may have been executed: with a session, repeat it
+	Forgotten                       // changes that a watch asks for are not known here any more
+	ComponentFailed                 // a component has failed, or needs too much
 )
 
 var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
-	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten"}
+	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten",
+	"component"}
 
 func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
 
@@ -267,6 +286,7 @@ func (o *Op) IsText() bool {
 	badName := func(c Column) bool { return !ok(c.Name) }
 	c, d := o.Condition, o.Definition
 	return ok(o.Table) && ok(o.Key) && ok(o.Column) && ok(o.Start) && ok(o.End) && ok(o.Prefix) &&
+		ok(o.Component) && ok(o.Source) &&
 		!slices.ContainsFunc(o.Only, bad) && !slices.ContainsFunc(o.Columns, badName) &&
 		(c == nil || !slices.ContainsFunc(c.Columns, badName)) &&
 		(d == nil || ok(d.RefersTo) && ok(d.Through) && !slices.ContainsFunc(d.Columns, bad))
@@ -275,14 +295,21 @@ func (o *Op) IsText() bool {
 // Writes reports whether an op of this kind may change something.
 func (k Kind) Writes() bool {
 	switch k {
-	case Get, List, Resolve, ListTables:
+	case Get, List, Resolve, ListTables, ListComponents:
 		return false
 	}
 	return true
 }
 
+func errMany() *Error {
+	return Fail(Invalid, "a request has at most one of %s, %s, %s and %s, in its components too", List, ListTables,
+		ListComponents, DropTable)
+}
+
 // LooksAtMany reports whether an op takes time that grows with the table, or the namespace.
-func (k Kind) LooksAtMany() bool { return k == List || k == ListTables || k == DropTable }
+func (k Kind) LooksAtMany() bool {
+	return k == List || k == ListTables || k == DropTable || k == ListComponents
+}
 
 // check returns an error for a request that cannot be executed as a whole.
 func (r *Request) check() *Error {
@@ -305,7 +332,7 @@ func (r *Request) check() *Error {
 	case ops > MaxOps:
 		return Fail(Invalid, "a request has at most %d ops, this one has %d", MaxOps, ops)
 	case many > 1:
-		return Fail(Invalid, "a request has at most one of %s, %s and %s", List, ListTables, DropTable)
+		return errMany()
 	case r.Session == 0 && closes:
 		return Fail(Invalid, "%s is for the session of the request, which has none", CloseSession)
 	case r.Session != 0 && opens:
@@ -320,6 +347,9 @@ func (r *Request) check() *Error {
 
 // check returns an error for an op that cannot be, whatever the namespace has.
 func (o *Op) check() *Error {
+	if o.Kind >= Upload && o.Kind <= Run {
+		return o.checkComponent()
+	}
 	writes := o.Kind == Create || o.Kind == Put || o.Kind == Update
 	changes := writes || o.Kind == Delete || o.Kind == Add
 	row := changes || o.Kind == Get || o.Kind == Resolve
@@ -353,6 +383,8 @@ func (o *Op) check() *Error {
 		return Fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)
 	case o.Kind != CreateTable && o.Definition != nil:
 		return Fail(Invalid, "%s has no definition", o.Kind)
+	case o.Component != "" || o.Source != "":
+		return Fail(Invalid, "%s has no component", o.Kind)
 	}
 	return o.checkSizes()
 }

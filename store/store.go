@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store/component"
 )
 
 // Name is the name of the application.
@@ -30,10 +31,11 @@ func ActorOf(namespace string) ledger.Actor {
 
 // The tables of the ledger. The cells of a namespace have its name in Key.S.
 const (
-	metaTable    = "meta"     // a value: see meta
-	tableTable   = "tables"   // by name: see table
-	rowTable     = "rows"     // cells by the id of the table too (Key.A), fields by the key of the row: see stored
-	sessionTable = "sessions" // by session, and its answers by session and seq: see session
+	metaTable      = "meta"       // a value: see meta
+	tableTable     = "tables"     // by name: see table
+	rowTable       = "rows"       // cells by the id of the table too (Key.A), fields by the key of the row: see stored
+	componentTable = "components" // by name: see storedComponent
+	sessionTable   = "sessions"   // by session, and its answers by session and seq: see session
 )
 
 // Application executes requests, in one goroutine. It implements ledger.Sharder and ledger.Terse.
@@ -42,10 +44,16 @@ type Application struct {
 	columns [MaxColumns][]byte // of the row that was found last
 	row     []byte             // that was encoded last
 	results []Result           // of the present transaction
+
+	programs map[programID]program
+	runs     component.Limits // what is left to the components of the present request
+	many     int              // how many ops of it look at many
 }
 
 // New returns the application.
-func New() *Application { return &Application{tables: map[tableID]*table{}} }
+func New() *Application {
+	return &Application{tables: map[tableID]*table{}, programs: map[programID]program{}}
+}
 
 // Name implements ledger.Application.
 func (a *Application) Name() string { return Name }
@@ -89,6 +97,7 @@ func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
 		return Refusal(request, err), nil
 	}
 	n := open(a, tx, tx.Shard().Key.S)
+	a.runs, a.many = component.Limits{Steps: runsOfRequest * MaxSteps, Bytes: runsOfRequest * maxRunBytes}, 0
 	if r.Session != 0 {
 		answer, err := n.answered(&r)
 		if refused, is := errors.AsType[*Error](err); is {

@@ -164,6 +164,8 @@ func (w *watcher) change(c *committed) (*Change, error) {
 	}
 	of, known := w.tables[c.table]
 	switch {
+	case c.table == notRows:
+		return nil, nil
 	case !known:
 		return nil, Fail(Forgotten, "rows of a table have changed that was dropped since: read what is there now")
 	case w.Table != "" && w.Table != of.name:

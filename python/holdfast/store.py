@@ -94,7 +94,7 @@ def op(kind: str, table: str = "", key: str = "", *, columns: Columns | None = N
     return o
 
 
-_READS = ("get", "list", "resolve", "list_tables")
+_READS = ("get", "list", "resolve", "list_tables", "list_components")
 
 
 class Client:
@@ -166,6 +166,14 @@ class Client:
     def add(self, table: str, key: str, delta: int, column: str = "") -> int:
         """Adds to a counter, and returns the sum."""
         return self.transaction(op("add", table, key, delta=str(delta), column=column))[0].value
+
+    def upload(self, component: str, source: str, if_version: int | None = None) -> int:
+        """Makes or replaces a component: a program in a subset of Starlark that runs beside the data."""
+        return self.transaction(op("upload", component=component, source=source, if_version=if_version))[0].version
+
+    def run(self, component: str, arguments: Columns | None = None) -> Result:
+        """Runs a component as one transaction. What it returns is in `row`, or in `rows` if that is a list."""
+        return self.transaction(op("run", component=component, columns=arguments or {}))[0]
 
     def list_rows(self, table: str, prefix: str = "", start: str = "", end: str = "") -> list[Row]:
         """Returns the rows of a range in order, in as many requests as that takes: rows may change between these."""
@@ -352,6 +360,8 @@ class AsyncClient:
     update = _threaded(Client.update)
     delete = _threaded(Client.delete)
     add = _threaded(Client.add)
+    upload = _threaded(Client.upload)
+    run = _threaded(Client.run)
     list_rows = _threaded(Client.list_rows)
 
     async def watch(self, table: str = "", prefix: str = "",

@@ -68,10 +68,11 @@ func TestRequest(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(rt, "transactions") {
 			ops := []store.Op{}
 			for range rapid.IntRange(0, 3).Draw(rt, "ops") {
-				o := store.Op{Kind: store.Kind(rapid.IntRange(0, int(store.CloseSession)).Draw(rt, "kind")),
+				o := store.Op{Kind: store.Kind(rapid.IntRange(0, int(store.Run)).Draw(rt, "kind")),
 					Table: texts.Draw(rt, "table"), Key: texts.Draw(rt, "key"), Column: texts.Draw(rt, "column"),
 					Delta: rapid.Int64().Draw(rt, "delta"), Start: "s", End: texts.Draw(rt, "end"), Prefix: "p",
-					Limit: rapid.IntRange(0, store.MaxPage).Draw(rt, "limit")}
+					Limit: rapid.IntRange(0, store.MaxPage).Draw(rt, "limit"), Component: texts.Draw(rt, "component"),
+					Source: texts.Draw(rt, "source")}
 				if c := columns.Draw(rt, "columns"); len(c) > 0 {
 					slices.SortFunc(c, byName)
 					o.Columns = c
@@ -103,11 +104,13 @@ func TestRequest(t *testing.T) {
 }
 
 func TestResponse(t *testing.T) {
-	row := store.Row{Key: "k", Version: 9, Columns: store.Columns{{Name: "a", Value: []byte("1")}, {Name: "b", Value: []byte{}}}}
+	row := store.Row{Key: "k", Version: 9,
+		Columns: store.Columns{{Name: "a", Value: []byte("1")}, {Name: "b", Value: []byte{}}}}
 	table := store.Table{Version: 3, Definition: store.Definition{Columns: []string{"a"}, RefersTo: "b", Through: "a"}}
 	r := store.Response{ID: 8, Error: &store.Error{Code: store.Unknown, Message: "why", Op: -1}, Outcomes: []store.Outcome{
 		{Revision: 5, Results: []store.Result{{Version: 4, Row: &row, Rows: []store.Row{row, row}, Next: "n",
-			Value: math.MinInt64, Session: 2, Tables: map[string]store.Table{"t": table, "u": table}}, {}}},
+			Value: math.MinInt64, Session: 2, Tables: map[string]store.Table{"t": table, "u": table},
+			Components: map[string]store.Component{"c": {Version: 4, Source: "s"}, "d": {}}}, {}}},
 		{Error: &store.Error{Code: store.Conflict, Message: strings.Repeat("m", 300), Op: 0}}, {}}}
 	encoded := r.Append(nil)
 	for _, b := range [][]byte{encoded, through(t, "Response", encoded)} {

@@ -38,6 +38,12 @@ def rows(client):
     assert [r.key for r in both[1].rows] == ["m1", "m2"] == [r.key for r in client.list_rows("hosts")], both
     client.delete("hosts", "m2", if_version=both[0].version)
     client.create_table("counters")
+    client.upload("both", "def run(args): return [store.get('hosts', args['a']), store.get('hosts', args['b'])]")
+    found = client.run("both", {"a": b"m1", "b": b"m2"})
+    assert [r.columns for r in found.rows] == [{"mac": b"\x00\xff", "port": b"8"}, {}], found
+    refused("component", client.run, "both", {"a": b"m1"})
+    refused("invalid", client.upload, "both", "def run(")
+    refused("not_found", client.run, "neither")
 
 
 def watch(sums):

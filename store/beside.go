@@ -1,0 +1,161 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/holdfast-sdn/holdfast/store/component"
+)
+
+// beside is what components can do with the data of a namespace: the functions of `store`. It implements
+// component.Host.
+type beside struct{ n *namespace }
+
+// functions of components, with their parameters: fields of an op.
+var functions = map[string]struct {
+	kind       Kind
+	parameters []string
+}{
+	"get":     {Get, []string{"table", "key", "only"}},
+	"version": {Get, []string{"table", "key"}},
+	"resolve": {Resolve, []string{"table", "key", "only"}},
+	"list":    {List, []string{"table", "prefix", "start", "end", "limit", "only"}},
+	"create":  {Create, []string{"table", "key", "columns"}},
+	"put":     {Put, []string{"table", "key", "columns", "if_version", "if_columns"}},
+	"update":  {Update, []string{"table", "key", "columns", "if_version", "if_columns"}},
+	"delete":  {Delete, []string{"table", "key", "if_version", "if_columns"}},
+	"add":     {Add, []string{"table", "key", "delta", "column", "if_version", "if_columns"}},
+}
+
+// Call executes an op. Reads return None for a row that is not there.
+func (b *beside) Call(name string, args []component.Value, named *component.Dict) (component.Value, error) {
+	if name == "now_ms" && len(args) == 0 && named.Len() == 0 {
+		return b.n.tx.Now().UnixMilli(), nil
+	}
+	f, there := functions[name]
+	if !there {
+		return nil, Fail(ComponentFailed, "there is no function store.%s with these arguments", name)
+	}
+	o := Op{Kind: f.kind}
+	if o.Kind == Add {
+		o.Delta = 1
+	}
+	for i, v := range args {
+		if i == len(f.parameters) {
+			return nil, Fail(ComponentFailed, "store.%s has %d parameters, %d are given", name, i, len(args))
+		}
+		if err := o.set(name, f.parameters[i], v); err != nil {
+			return nil, err
+		}
+	}
+	for k, v := range named.All {
+		parameter, _ := k.(string)
+		if i := slices.Index(f.parameters, parameter); i < len(args) {
+			return nil, Fail(ComponentFailed, "store.%s has no parameter %q, or it is given twice", name, parameter)
+		}
+		if err := o.set(name, parameter, v); err != nil {
+			return nil, err
+		}
+	}
+	return b.do(name, &o)
+}
+
+func (b *beside) do(name string, o *Op) (component.Value, error) {
+	if !o.IsText() {
+		return nil, Fail(ComponentFailed, "a name or key that store.%s is given is not UTF-8", name)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	var out Result
+	err := b.n.do(o, &out)
+	if why, is := err.(*Error); is && why.Code == NotFound && !o.Kind.Writes() {
+		if name == "version" {
+			return int64(0), nil
+		}
+		return nil, nil
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "version" || o.Kind.Writes() && o.Kind != Add:
+		return int64(out.Version), nil
+	case o.Kind == Add:
+		return out.Value, nil
+	case o.Kind != List:
+		return dictOf(out.Row.Columns), nil
+	}
+	l := &component.List{}
+	for _, row := range out.Rows {
+		l.Items = append(l.Items, component.Tuple{row.Key, dictOf(row.Columns)})
+	}
+	return l, nil
+}
+
+func dictOf(columns Columns) *component.Dict {
+	d := component.NewDict()
+	for _, c := range columns {
+		d.Set(c.Name, string(c.Value))
+	}
+	return d
+}
+
+// set sets a field of an op.
+func (o *Op) set(function, parameter string, v component.Value) (err error) {
+	is := true
+	switch parameter {
+	case "table":
+		o.Table, is = v.(string)
+	case "key":
+		o.Key, is = v.(string)
+	case "prefix":
+		o.Prefix, is = v.(string)
+	case "start":
+		o.Start, is = v.(string)
+	case "end":
+		o.End, is = v.(string)
+	case "column":
+		o.Column, is = v.(string)
+	case "delta":
+		o.Delta, is = v.(int64)
+	case "limit":
+		var limit int64
+		limit, is = v.(int64)
+		o.Limit = int(max(-1, min(limit, MaxPage+1)))
+	case "if_version":
+		var version int64
+		if version, is = v.(int64); is {
+			at := uint64(version)
+			o.condition().Version = &at
+		}
+	case "columns", "if_columns":
+		var d *component.Dict
+		if d, is = v.(*component.Dict); is {
+			to := &o.Columns
+			if parameter == "if_columns" {
+				to = &o.condition().Columns
+			}
+			*to, err = columnsOf(d)
+		}
+	case "only":
+		var l *component.List
+		if l, is = v.(*component.List); is {
+			o.Only = []string{}
+			for _, item := range l.Items {
+				name, text := item.(string)
+				o.Only, is = append(o.Only, name), is && text
+			}
+		}
+	}
+	if !is {
+		return Fail(ComponentFailed, "%s of store.%s cannot be %v", parameter, function, v)
+	}
+	return err
+}
+
+// condition returns the condition of an op, which it has then.
+func (o *Op) condition() *Condition {
+	if o.Condition == nil {
+		o.Condition = new(Condition)
+	}
+	return o.Condition
+}

@@ -1,0 +1,339 @@
+package component
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"go.starlark.net/syntax"
+)
+
+// Value is nil (None), bool, int64, string, *List, Tuple, *Dict, or one that only the interpreter has.
+type Value any
+
+// List is a list.
+type List struct {
+	Items   []Value
+	looping int // how many loops are over it; it does not change meanwhile
+}
+
+// Tuple is a tuple.
+type Tuple []Value
+
+// Dict is a dictionary, whose keys are strings, numbers and truth values. It keeps their order.
+type Dict struct {
+	index   map[Value]int // in entries
+	entries []dictEntry
+	removed int // how many entries are
+	looping int // as in List
+}
+
+type dictEntry struct {
+	key, value Value
+	removed    bool
+}
+
+// numbers is range(…): numbers that are not stored.
+type numbers struct{ start, stop, step int64 }
+
+func (r numbers) len() int64 {
+	switch {
+	case r.step > 0 && r.start < r.stop:
+		return int64((uint64(r.stop)-uint64(r.start)-1)/uint64(r.step)) + 1
+	case r.step < 0 && r.start > r.stop:
+		return int64((uint64(r.start)-uint64(r.stop)-1)/(-uint64(r.step))) + 1
+	}
+	return 0
+}
+
+// function is one of the component.
+type function struct{ def *syntax.DefStmt }
+
+// host is the predeclared name of what Host does.
+type host struct{}
+
+const hostName = "store"
+
+// NewDict returns an empty dictionary.
+func NewDict() *Dict { return &Dict{index: map[Value]int{}} }
+
+// Len returns how many entries there are.
+func (d *Dict) Len() int { return len(d.index) }
+
+// Get returns the value of a key.
+func (d *Dict) Get(key Value) (Value, bool) {
+	i, there := d.index[key]
+	if !there {
+		return nil, false
+	}
+	return d.entries[i].value, true
+}
+
+// Set sets the value of a key, which must be a string, int64 or bool.
+func (d *Dict) Set(key, value Value) {
+	if i, there := d.index[key]; there {
+		d.entries[i].value = value
+		return
+	}
+	d.index[key] = len(d.entries)
+	d.entries = append(d.entries, dictEntry{key: key, value: value})
+}
+
+// All yields the entries in the order in which they were added.
+func (d *Dict) All(yield func(key, value Value) bool) {
+	for _, e := range d.entries {
+		if !e.removed && !yield(e.key, e.value) {
+			return
+		}
+	}
+}
+
+func (d *Dict) remove(key Value) {
+	i, there := d.index[key]
+	if !there {
+		return
+	}
+	delete(d.index, key)
+	d.entries[i] = dictEntry{removed: true}
+	if d.removed++; d.removed <= len(d.entries)/2 {
+		return
+	}
+	kept := d.entries[:0]
+	for _, e := range d.entries {
+		if !e.removed {
+			d.index[e.key] = len(kept)
+			kept = append(kept, e)
+		}
+	}
+	clear(d.entries[len(kept):])
+	d.entries, d.removed = kept, 0
+}
+
+// typeOf names the type of a value, as type() does.
+func typeOf(v Value) string {
+	switch v.(type) {
+	case nil:
+		return "NoneType"
+	case bool:
+		return "bool"
+	case int64:
+		return "int"
+	case string:
+		return "string"
+	case *List:
+		return "list"
+	case Tuple:
+		return "tuple"
+	case *Dict:
+		return "dict"
+	case numbers:
+		return "range"
+	case host:
+		return hostName
+	}
+	return "function"
+}
+
+// truth is bool().
+func truth(v Value) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case string:
+		return v != ""
+	case *List:
+		return len(v.Items) > 0
+	case Tuple:
+		return len(v) > 0
+	case *Dict:
+		return v.Len() > 0
+	case numbers:
+		return v.len() > 0
+	}
+	return true
+}
+
+// key returns v if it can be one of a dictionary.
+func (m *machine) key(v Value) Value {
+	switch v := v.(type) {
+	case string:
+		m.work(len(v))
+		return v
+	case int64, bool:
+		return v
+	}
+	m.fail("a key of a dictionary is a string or a number, not a %s", typeOf(v))
+	return nil
+}
+
+// equal is ==.
+func (m *machine) equal(a, b Value) bool {
+	m.step(1)
+	switch a := a.(type) {
+	case nil, bool, int64, host, numbers:
+		return a == b
+	case string:
+		b, is := b.(string)
+		m.work(min(len(a), len(b)))
+		return is && a == b
+	case *List:
+		b, is := b.(*List)
+		return is && m.equalAll(a.Items, b.Items)
+	case Tuple:
+		b, is := b.(Tuple)
+		return is && m.equalAll(a, b)
+	case *Dict:
+		b, is := b.(*Dict)
+		if !is || a.Len() != b.Len() {
+			return false
+		}
+		for k, v := range a.All {
+			if other, there := b.Get(k); !there || !m.deeper(func() bool { return m.equal(v, other) }) {
+				return false
+			}
+		}
+		return true
+	case *function:
+		b, is := b.(*function)
+		return is && a == b
+	}
+	return false
+}
+
+func (m *machine) equalAll(a, b []Value) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !m.deeper(func() bool { return m.equal(a[i], b[i]) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// deeper does something with what is in a value. A value may contain itself.
+func (m *machine) deeper(f func() bool) bool {
+	if m.depth++; m.depth > maxDepth {
+		m.fail("values are nested too deeply")
+	}
+	defer func() { m.depth-- }()
+	return f()
+}
+
+// compare orders two values of the same type.
+func (m *machine) compare(a, b Value) int {
+	m.step(1)
+	switch a := a.(type) {
+	case int64:
+		if b, is := b.(int64); is {
+			return cmp.Compare(a, b)
+		}
+	case string:
+		if b, is := b.(string); is {
+			m.work(min(len(a), len(b)))
+			return strings.Compare(a, b)
+		}
+	case Tuple:
+		if b, is := b.(Tuple); is {
+			return m.compareAll(a, b)
+		}
+	case *List:
+		if b, is := b.(*List); is {
+			return m.compareAll(a.Items, b.Items)
+		}
+	}
+	m.fail("%s and %s have no order", typeOf(a), typeOf(b))
+	return 0
+}
+
+func (m *machine) compareAll(a, b []Value) (order int) {
+	for i := range min(len(a), len(b)) {
+		m.deeper(func() bool {
+			if !m.equal(a[i], b[i]) {
+				order = m.compare(a[i], b[i])
+			}
+			return true
+		})
+		if order != 0 {
+			return order
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// text is str().
+func (m *machine) text(v Value) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case int64:
+		return m.grown(strconv.FormatInt(v, 10))
+	}
+	var b strings.Builder
+	m.write(&b, v)
+	return b.String()
+}
+
+// write appends repr() of a value.
+func (m *machine) write(b *strings.Builder, v Value) {
+	m.step(1)
+	start := b.Len()
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("None")
+	case bool:
+		b.WriteString(map[bool]string{true: "True", false: "False"}[v])
+	case int64:
+		b.WriteString(strconv.FormatInt(v, 10))
+	case string:
+		m.grow(4 * len(v)) // at most
+		b.WriteString(strconv.Quote(v))
+	case *List:
+		m.writeAll(b, "[", v.Items, "]")
+		return
+	case Tuple:
+		end := ")"
+		if len(v) == 1 {
+			end = ",)"
+		}
+		m.writeAll(b, "(", v, end)
+		return
+	case *Dict:
+		b.WriteByte('{')
+		first := true
+		for k, value := range v.All {
+			if !first {
+				b.WriteString(", ")
+			}
+			first = false
+			m.deeper(func() bool {
+				m.write(b, k)
+				b.WriteString(": ")
+				m.write(b, value)
+				return true
+			})
+		}
+		b.WriteByte('}')
+		return
+	default:
+		b.WriteString("<" + typeOf(v) + ">")
+	}
+	m.grow(b.Len() - start)
+}
+
+func (m *machine) writeAll(b *strings.Builder, open string, items []Value, end string) {
+	b.WriteString(open)
+	for i, v := range items {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		m.deeper(func() bool { m.write(b, v); return true })
+	}
+	b.WriteString(end)
+	m.grow(2*len(items) + 2)
+}

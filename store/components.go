@@ -1,0 +1,260 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"strconv"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store/component"
+)
+
+// Micro components (section IV-D) are executed by package component, on the leader, in the transaction of their op.
+// Their bounds are those of package component, and:
+const (
+	MaxComponents = 256 // of a namespace
+	// MaxSteps bounds the steps of one run, and maxRunBytes the bytes of its values. Those of all runs of a request are
+	// bounded by runsOfRequest times as much, so that other requests do not wait for long.
+	MaxSteps      = 50_000
+	maxRunBytes   = 1 << 20
+	runsOfRequest = 4
+)
+
+// checkComponent checks an op on a component.
+func (o *Op) checkComponent() *Error {
+	switch {
+	case o.Kind != ListComponents && !isName(o.Component):
+		return Fail(Invalid, "%q is not the name of a component: %s", o.Component, nameRule)
+	case o.Kind == ListComponents && o.Component != "":
+		return Fail(Invalid, "%s has no component", o.Kind)
+	case o.Kind != Upload && o.Source != "":
+		return Fail(Invalid, "%s has no source", o.Kind)
+	case o.Kind != Run && o.Columns != nil:
+		return Fail(Invalid, "%s has no columns", o.Kind)
+	case len(o.Columns) > MaxColumns:
+		return Fail(Invalid, "a component has at most %d arguments, these are %d", MaxColumns, len(o.Columns))
+	case o.Condition != nil && (o.Kind != Upload || o.Condition.Columns != nil):
+		return Fail(Invalid, "%s has no such condition", o.Kind)
+	case o.Kind != ListComponents && o.Start != "":
+		return Fail(Invalid, "%s has no range", o.Kind)
+	case o.Table != "" || o.Key != "" || o.Only != nil || o.Column != "" || o.Delta != 0 || o.End != "" ||
+		o.Prefix != "" || o.Limit != 0 || o.Definition != nil:
+		return Fail(Invalid, "%s has no table, and nothing that belongs to rows", o.Kind)
+	}
+	return o.checkSizes()
+}
+
+// component is one as it is stored.
+type storedComponent struct {
+	version uint64
+	source  string
+}
+
+func decodeComponent(b []byte) storedComponent {
+	version, n := binary.Uvarint(b)
+	return storedComponent{version, string(b[max(n, 0):])}
+}
+
+// component returns a component; false if it is not there.
+func (n *namespace) component(name string) (storedComponent, bool) {
+	b, there := n.tx.Get(n.tx.Table(componentTable), n.cell, ledger.Key{S: name})
+	return decodeComponent(b), there
+}
+
+// onComponent executes an op on a component.
+func (n *namespace) onComponent(o *Op, out *Result) error {
+	if o.Kind == ListComponents {
+		return n.listComponents(o, out)
+	}
+	c, there := n.component(o.Component)
+	if !there && o.Kind != Upload {
+		return Fail(NotFound, "there is no component %q in namespace %s", o.Component, n.name)
+	}
+	switch o.Kind {
+	case Upload:
+		return n.upload(o, c, there, out)
+	case RemoveComponent:
+		n.meta.components--
+		out.Version = n.next()
+		n.tx.Delete(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Component})
+		return nil
+	}
+	return n.runComponent(o, c, out)
+}
+
+func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Result) error {
+	if _, err := component.Parse(o.Source); err != nil {
+		return Fail(Invalid, "component %s: %v", o.Component, err)
+	}
+	if c := o.Condition; c != nil && c.Version != nil && *c.Version != before.version {
+		return Fail(Conflict, "the component has version %d, not %d", before.version, *c.Version)
+	}
+	if !there {
+		if n.meta.components++; n.meta.components > MaxComponents {
+			return Fail(TooLarge, "namespace %s has %d components, no more are possible", n.name, MaxComponents)
+		}
+	}
+	if n.written += len(o.Source); n.written > MaxWritten {
+		return Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+	}
+	out.Version = n.next()
+	b := append(binary.AppendUvarint(nil, out.Version), o.Source...)
+	n.tx.Put(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Component}, b)
+	return nil
+}
+
+// listComponents reads components, as list reads rows.
+func (n *namespace) listComponents(o *Op, out *Result) error {
+	out.Components = map[string]Component{}
+	for field, b := range n.tx.Fields(n.tx.Table(componentTable), n.cell) {
+		if field.S < o.Start {
+			continue
+		}
+		c := decodeComponent(b)
+		if !n.fits(32 + len(field.S) + len(c.source)) {
+			out.Next = field.S
+			return nil
+		}
+		out.Components[field.S] = Component{c.version, c.source}
+	}
+	return nil
+}
+
+// program returns a parsed component.
+func (n *namespace) program(name string, c storedComponent) (*component.Program, error) {
+	id := programID{n.name, name}
+	if p := n.app.programs[id]; p.source == c.source {
+		return p.Program, nil
+	}
+	p, err := component.Parse(c.source)
+	if err != nil {
+		return nil, damaged("component "+name, n.name, err)
+	}
+	if len(n.app.programs) >= maxDecoded {
+		clear(n.app.programs)
+	}
+	n.app.programs[id] = program{c.source, p}
+	return p, nil
+}
+
+type programID struct{ namespace, name string }
+
+// program is a component that was parsed. Its source tells whether it is the present one: what a refused transaction
+// uploads has a version that is used again.
+type program struct {
+	source string
+	*component.Program
+}
+
+func (n *namespace) runComponent(o *Op, c storedComponent, out *Result) error {
+	p, err := n.program(o.Component, c)
+	if err != nil {
+		return err
+	}
+	args := component.NewDict()
+	for _, c := range o.Columns {
+		args.Set(c.Name, string(c.Value))
+	}
+	left := n.app.runs
+	limits := component.Limits{Steps: min(left.Steps, MaxSteps), Bytes: min(left.Bytes, maxRunBytes)}
+	before := limits
+	v, err := p.Run(&beside{n}, args, &limits)
+	n.app.runs.Steps -= before.Steps - limits.Steps
+	n.app.runs.Bytes -= before.Bytes - limits.Bytes
+	if err == nil {
+		err = n.returned(v, out)
+	}
+	if err == nil {
+		return nil
+	}
+	refused, is := errors.AsType[*Error](err)
+	_, fault := errors.AsType[*component.Error](err)
+	switch {
+	case is:
+		return Fail(refused.Code, "component %s: %s", o.Component, refused.Message)
+	case errors.Is(err, component.ErrLimit) && (before.Steps < MaxSteps || before.Bytes < maxRunBytes):
+		return Fail(TooLarge, "component %s: the components of the request need too much together: run less at a time",
+			o.Component)
+	case fault || errors.Is(err, component.ErrLimit):
+		return Fail(ComponentFailed, "component %s: %v", o.Component, err)
+	}
+	return err
+}
+
+// returned sets the result of a component: a row, or several.
+func (n *namespace) returned(v component.Value, out *Result) error {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case *component.List:
+		return n.returnedRows(v.Items, out)
+	case component.Tuple:
+		return n.returnedRows(v, out)
+	}
+	row, err := n.returnedRow(v)
+	out.Row = &row
+	return err
+}
+
+func (n *namespace) returnedRows(items []component.Value, out *Result) error {
+	if len(items) > MaxPage {
+		return Fail(ComponentFailed, "it returns %d rows, %d are possible", len(items), MaxPage)
+	}
+	out.Rows = []Row{}
+	for _, item := range items {
+		row, err := n.returnedRow(item)
+		if err != nil {
+			return err
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return nil
+}
+
+// returnedRow converts a dictionary, or a value, which is then that of DefaultColumn. None is a row without columns.
+func (n *namespace) returnedRow(v component.Value) (row Row, err error) {
+	switch v := v.(type) {
+	case nil:
+	case *component.Dict:
+		if row.Columns, err = columnsOf(v); err != nil {
+			return row, err
+		}
+	default:
+		b, err := bytesOf(v)
+		if err != nil {
+			return row, err
+		}
+		row.Columns = Value(b)
+	}
+	if !n.fits(row.size()) {
+		return row, errReply()
+	}
+	return row, nil
+}
+
+// columnsOf converts a dictionary of columns.
+func columnsOf(d *component.Dict) (columns Columns, err error) {
+	for k, v := range d.All {
+		name, is := k.(string)
+		if !is || !isName(name) {
+			return nil, Fail(ComponentFailed, "%v is not the name of a column: %s", k, nameRule)
+		}
+		b, err := bytesOf(v)
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, Column{name, b})
+	}
+	return columns, nil
+}
+
+// bytesOf converts the value of a column: a string, or a number in decimal.
+func bytesOf(v component.Value) ([]byte, error) {
+	switch v := v.(type) {
+	case string:
+		return []byte(v), nil
+	case int64:
+		return strconv.AppendInt(nil, v, 10), nil
+	}
+	return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not %T", v)
+}
