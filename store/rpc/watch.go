@@ -17,6 +17,16 @@ import (
 // more. The client is told each time: of revisions that had no changes for it, and that the controller runs.
 const confirmEvery = time.Second
 
+// progressEvery is how often a client is told at most of revisions without changes that it asks for.
+const progressEvery = 20 * time.Millisecond
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // watch serves a watch, until that fails.
 func (s *server) watch(ctx context.Context, r *connect.Request[WatchRequest],
 	to *connect.ServerStream[WatchResponse]) error {
@@ -50,14 +60,21 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err := send(store.WatchResponse{Revision: changes.Revision()}); err != nil {
 		return err
 	}
-	for confirm := time.Now().Add(confirmEvery); ; {
-		list, err := s.next(ctx, changes, w.Namespace, confirm)
+	confirm, told, sent := time.Now().Add(confirmEvery), changes.Revision(), time.Now()
+	for {
+		until := confirm
+		if told < changes.Revision() {
+			until = earlier(until, sent.Add(progressEvery))
+		}
+		list, err := s.next(ctx, changes, w.Namespace, until)
 		if err != nil {
 			return err
 		}
-		due := !time.Now().Before(confirm)
-		if len(list) > 0 || due {
-			if err := send(store.WatchResponse{Revision: changes.Revision(), Changes: list}); err != nil {
+		now := time.Now()
+		due := !now.Before(confirm)
+		if len(list) > 0 || due || told < changes.Revision() && now.Sub(sent) >= progressEvery {
+			told, sent = changes.Revision(), now
+			if err := send(store.WatchResponse{Revision: told, Changes: list}); err != nil {
 				return err
 			}
 		}
