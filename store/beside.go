@@ -23,6 +23,7 @@ var functions = map[string]struct {
 	"put":     {Put, []string{"table", "key", "columns", "if_version", "if_columns"}},
 	"update":  {Update, []string{"table", "key", "columns", "if_version", "if_columns"}},
 	"delete":  {Delete, []string{"table", "key", "if_version", "if_columns"}},
+	"check":   {0, []string{"table", "key", "if_version", "if_columns"}},
 	"add":     {Add, []string{"table", "key", "delta", "column", "if_version", "if_columns"}},
 }
 
@@ -63,6 +64,9 @@ func (b *beside) do(name string, o *Op) (component.Value, error) {
 	if !o.IsText() {
 		return nil, Fail(ComponentFailed, "a name or key that store.%s is given is not UTF-8", name)
 	}
+	if o.Kind == 0 {
+		return nil, b.checkRow(o)
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -89,6 +93,19 @@ func (b *beside) do(name string, o *Op) (component.Value, error) {
 		l.Items = append(l.Items, component.Tuple{row.Key, dictOf(row.Columns)})
 	}
 	return l, nil
+}
+
+// checkRow refuses the transaction if a condition does not hold for a row, which stays as it is.
+func (b *beside) checkRow(o *Op) error {
+	t, err := b.n.table(o.Table)
+	if err != nil {
+		return err
+	}
+	r, there, err := b.n.find(t, o.Key)
+	if err != nil {
+		return err
+	}
+	return o.Condition.holds(t, &r, there)
 }
 
 func dictOf(columns Columns) *component.Dict {

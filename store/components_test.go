@@ -90,6 +90,9 @@ func TestBeside(t *testing.T) {
 		{`return store.now_ms() > 1000000000`, "component: component c: the value of a column"},
 		{`return store.update("hosts", "h1", {"port": 8}, if_version=3)`,
 			"conflict: component c: the row has version 21, not 3"},
+		{`store.check("hosts", "h1", if_columns={"port": 8})`, ""},
+		{`store.check("hosts", "h9", if_version=0)`, ""},
+		{`store.check("hosts", "h1", if_version=0)`, "conflict: component c: the row has version 21, not 0"},
 		{`store.get("none", "k")`, `no_table: component c: there is no table "none" in namespace n`},
 		{`store.list("hosts")
   store.list("hosts")`, "invalid: component c: a request has at most one"},

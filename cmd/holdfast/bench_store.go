@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/lab/bench"
@@ -8,14 +10,20 @@ import (
 
 func benchStoreCommand() *cobra.Command {
 	var b bench.Store
+	w := bench.StoreWorkload{}
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Throughput and latency of the consistent data store, beside etcd",
 		Long: `Run the store on three controllers: updates and linearizable reads in batches over a stream, updates in
 one request each by many clients, and by one client alone. Then the same updates on a cluster of three
-etcd, which is built unless --etcd has one. All share the machine with the clients.`,
+etcd, which is built unless --etcd has one. All share the machine with the clients.
+
+With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a load
+balancer (lb-arp, lb-vip) or a device manager (dm-known, dm-unknown), which handles one kind of packet. Its variants use
+the store as in the paper: init, cref, vers, cols, micro and cache.`,
 		Example: `  holdfast bench store --durability disk --json
-  holdfast bench store --batch 64 --etcd /usr/bin/etcd`,
+  holdfast bench store --batch 64 --etcd /usr/bin/etcd
+  holdfast bench store --workload lb-vip --variant micro`,
 	}
 	cmd.Flags().StringVar(&b.Etcd, "etcd", "", "the etcd binary; by default it is built, in the folder of the source")
 	cmd.Flags().IntVar(&b.Batch, "batch", 512, "updates of a batch")
@@ -23,5 +31,36 @@ etcd, which is built unless --etcd has one. All share the machine with the clien
 	cmd.Flags().IntVar(&b.Clients, "clients", 500, "clients with one update at a time")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each measurement lasts")
 	durabilityFlag(cmd, &b.Durability)
-	return benchmarkCommand(cmd, &b, &b.Binary)
+	cmd.Flags().StringVar(&w.Workload, "workload", "", "run this application instead")
+	cmd.Flags().StringVar(&w.Variant, "variant", "micro", "with --workload: how it uses the store")
+	cmd.Flags().IntVar(&w.Flows, "flows", 64, "with --workload: packets that are handled at a time")
+	cmd.Flags().IntVar(&w.Clients, "domains", 4, "with --workload: clients, each with a namespace")
+	return benchmarkCommand(cmd, &storeBenchmark{&b, &w}, &b.Binary)
+}
+
+// storeBenchmark is one of the store, or of an application on it.
+type storeBenchmark struct {
+	*bench.Store
+	workload *bench.StoreWorkload
+}
+
+func (s *storeBenchmark) Validate() error {
+	if s.workload.Workload == "" {
+		return s.Store.Validate()
+	}
+	return s.shared().Validate()
+}
+
+func (s *storeBenchmark) Run(ctx context.Context, progress bench.Progress) (bench.Report, error) {
+	if s.workload.Workload == "" {
+		return s.Store.Run(ctx, progress)
+	}
+	return s.shared().Run(ctx, progress)
+}
+
+// shared returns the workload with the flags that both benchmarks have.
+func (s *storeBenchmark) shared() *bench.StoreWorkload {
+	w := s.workload
+	w.Binary, w.Seconds, w.Durability = s.Binary, s.Seconds, s.Durability
+	return w
 }

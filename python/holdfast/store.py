@@ -187,8 +187,8 @@ class Client:
 
     def watch(self, table: str = "", prefix: str = "", after: int | None = None) -> Iterator[tuple[int, list[Change]]]:
         """Yields the changes after a revision, each once and in order, with the revision up to which all were yielded.
-        Without `after`, it begins with the present revision, which is yielded first, without changes. It has a
-        connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
+        It yields without changes too, about once a second. Without `after`, it begins with the present revision. It has
+        a connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
         "forgotten", read what is there now, and watch from there."""
         pause, at, forgotten = _LEAST_PAUSE_SECONDS, 0, 0
         while True:
@@ -203,8 +203,9 @@ class Client:
                     pause = _LEAST_PAUSE_SECONDS
                     revision = int(response.get("revision", 0))
                     if after is None or revision > after:
-                        after, forgotten = revision, 0
-                        yield revision, [_change(c) for c in response.get("changes", [])]
+                        forgotten = 0
+                    after = revision
+                    yield revision, [_change(c) for c in response.get("changes", [])]
             except StoreError as e:
                 forgotten += e.code == "forgotten"
                 if e.code not in ("unavailable", "unknown", "forgotten") or forgotten == len(self._addresses):
@@ -391,7 +392,7 @@ def _result(r: dict[str, Any]) -> Result:
 
 
 def _row(r: dict[str, Any]) -> Row:
-    return Row(key=r["key"], version=int(r.get("version", 0)), columns=_decoded(r.get("columns", {})))
+    return Row(key=r.get("key", ""), version=int(r.get("version", 0)), columns=_decoded(r.get("columns", {})))
 
 
 def _change(c: dict[str, Any]) -> Change:

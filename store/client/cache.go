@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
-// Cache keeps rows that were read or written, for reads that may be somewhat old (Botelho et al., section IV-E). A watch
-// keeps them up to date. It is safe for concurrent use.
+// Cache keeps rows that were read or written, for reads that may be somewhat old (Botelho et al., section IV-E). A
+// watch keeps them up to date. It is safe for concurrent use.
 //
 // A read says how old its answer may be. The answer is then a row that the store had at some time since, with all that
 // Do has written before. It comes from memory if that is known of the row there, and else from the store. A write that
@@ -55,8 +55,8 @@ const (
 	maxMarks = 64
 )
 
-// NewCache returns a Cache of a table of the client's namespace, or of all of them if table is "". Close ends it, and is
-// called before that of the client.
+// NewCache returns a Cache of a table of the client's namespace, or of all of them if table is "". Close ends it, and
+// is called before that of the client.
 func NewCache(c *Client, table string) *Cache {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Cache{client: c, table: table, stop: cancel, rows: map[place]*cached{}}

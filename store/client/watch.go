@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
-// Watch yields the changes of the namespace after a revision, each once and in order, with the revision up to which all
-// were yielded. If table is not "", only those of this table, and of rows whose keys begin with prefix. Without after,
-// it begins with the present revision, which is yielded first. The watch goes on at another controller if one fails. It
-// ends with ctx, without an error, or with a *store.Error: if its code is store.Forgotten, read what is there now and
-// watch after the revision of that.
+// Watch yields the changes of the namespace after a revision, each once and in order, with the revision up to which
+// all were yielded. It yields without changes too, about once a second. If table is not "", only those of this table,
+// and of rows whose keys begin with prefix. Without after, it begins with the present revision, which is yielded
+// first. The watch goes on at another controller if one fails. It ends with ctx, without an error, or with a
+// *store.Error: if its code is store.Forgotten, read what is there now and watch after the revision of that.
 func (c *Client) Watch(ctx context.Context, table, prefix string, after *uint64) iter.Seq2[store.WatchResponse, error] {
 	return func(yield func(store.WatchResponse, error) bool) {
 		w := watching{client: c, yield: yield,
@@ -95,10 +95,10 @@ func (w *watching) at(ctx context.Context, address string) error {
 		}
 		late.Stop()
 		w.heard = true
-		if after := w.request.After; after != nil && r.Revision <= *after {
-			continue // where the watch begins again
+		if after := w.request.After; after == nil || r.Revision > *after {
+			w.without = 0
 		}
-		w.request.After, w.without = &r.Revision, 0
+		w.request.After = &r.Revision
 		if !w.yield(r, nil) {
 			w.ended = true
 			return nil

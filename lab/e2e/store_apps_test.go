@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// storeApp is a process of holdfast store app.
+type storeApp struct {
+	cmd  *exec.Cmd
+	said bytes.Buffer
+}
+
+// startApp starts an application on the store, which ends with the test.
+func (s *testCluster) startApp(args ...string) *storeApp {
+	s.t.Helper()
+	a := &storeApp{cmd: exec.Command(plain, append([]string{"store", "app", "--config", s.ClusterFile()}, args...)...)}
+	a.cmd.Stderr = &a.said
+	s.check(a.cmd.Start())
+	s.t.Cleanup(func() { a.kill(syscall.SIGTERM) })
+	return a
+}
+
+func (a *storeApp) kill(by syscall.Signal) {
+	_ = a.cmd.Process.Signal(by) // it may have ended
+	_ = a.cmd.Wait()
+}
+
+// TestStoreApps: a learning switch, a load balancer and a device manager, in processes of their own, serve one switch.
+// All they know is in the store: one of them is killed and another one goes on, and so do all when the leader is.
+func TestStoreApps(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	lab := netlab.ForTest(t)
+	host := lab.Addr().String()
+	s := startCluster(t, cluster.Config{Apps: []string{store.Name}, Listen: host})
+	s.expectDeaths()
+	sw, err := lab.AddSwitch("s1", 1)
+	s.check(err)
+	var hosts []*netlab.Host
+	for i := range 4 {
+		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
+		s.check(err)
+		_, err = lab.Connect(sw, h)
+		s.check(err)
+		hosts = append(hosts, h)
+	}
+	at, err := cluster.FreeAddresses(host, 4)
+	s.check(err)
+	vip := netip.MustParseAddr("10.100.0.100")
+	members := fmt.Sprintf("%v/020100000064=10.100.0.2/%s@2,10.100.0.3/%s@3", vip, hosts[1].MAC, hosts[2].MAC)
+	learning := s.startApp("learning", "--variant", "cache", "--listen", at[0])
+	s.startApp("balancer", "--variant", "micro", "--listen", at[1], "--vip", members)
+	s.startApp("devices", "--variant", "cols", "--listen", at[2])
+	s.check(sw.SetControllers(at[:3]...))
+	ping := func(from *netlab.Host, to netip.Addr) {
+		t.Helper()
+		await.Until(t, "an answer from "+to.String(), func() bool {
+			echoes, err := from.Ping(s.ctx, to, 1, time.Millisecond, time.Second)
+			s.check(err)
+			return len(echoes) == 1 && echoes[0].Replies == 1
+		})
+	}
+	flows := func() string {
+		list, err := sw.OFCtl("dump-flows")
+		s.check(err)
+		return list
+	}
+	ping(hosts[0], hosts[1].Addr.Addr())
+	ping(hosts[0], vip)
+	await.Until(t, "both directions in the switch", func() bool {
+		return strings.Contains(flows(), "nw_dst="+vip.String()) && strings.Contains(flows(), "nw_src=10.100.0.2") ||
+			strings.Contains(flows(), "nw_src=10.100.0.3")
+	})
+	devices := func() int { return strings.Count(s.command("store", "list", "devices"), "10.100.0.") }
+	await.Until(t, "two devices or more", func() bool { return devices() >= 2 }) // a repeated ping has the next member
+	// The next process knows what the killed one has learned.
+	learning.kill(syscall.SIGKILL)
+	s.startApp("learning", "--variant", "cache", "--listen", at[3])
+	s.check(sw.SetControllers(at[3], at[1], at[2]))
+	s.check(s.leader().Kill())
+	ping(hosts[1], hosts[2].Addr.Addr())
+	_, err = sw.OFCtl("del-flows")
+	s.check(err)
+	_, err = sw.OFCtl("add-flow", "priority=0,actions=CONTROLLER:65535")
+	s.check(err)
+	ping(hosts[3], hosts[0].Addr.Addr())
+	if !strings.Contains(flows(), "dl_dst="+hosts[0].MAC.String()) {
+		t.Errorf("the port of a host is not known any more: %s", flows())
+	}
+	ping(hosts[3], vip)
+	await.Until(t, "four devices", func() bool { return devices() == 4 })
+}

@@ -1,0 +1,248 @@
+package onstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// devices is a device manager: it knows the hosts of the network, with their addresses, and where and when each was
+// seen last.
+type devices struct{ base }
+
+// The tables of the device manager. The variants before Columned have whole devices in DefaultColumn, as JSON.
+const (
+	deviceTable  = "devices"
+	macTable     = "macs"    // address of Ethernet → key of deviceTable
+	ipTable      = "ips"     // address of IPv4 → keys of deviceTable, separated by commas
+	numberTable  = "numbers" // counters
+	deviceNumber = "device"  // key of numberTable
+	seenColumn   = "seen"    // of deviceTable
+	noAddress    = "0.0.0.0" // the address of a host that has told none
+)
+
+// device is a host.
+type device struct {
+	MAC    string `json:"mac"`
+	IP     string `json:"ip"`
+	Switch string `json:"switch"`
+	Port   string `json:"port"`
+	Seen   string `json:"seen"` // ms since 1970
+}
+
+// Setup implements App.
+func (d *devices) Setup(ctx context.Context) error {
+	table := makeTable(deviceTable, "", "mac", "ip", "switch", "port", seenColumn)
+	if d.variant.whole() {
+		table = makeTable(deviceTable, "", store.DefaultColumn)
+	}
+	return d.setup(ctx, table, makeTable(macTable, deviceTable, store.DefaultColumn),
+		makeTable(ipTable, "", store.DefaultColumn), makeTable(numberTable, "", store.DefaultColumn),
+		upload("seen"), upload("found"))
+}
+
+// Handle notes that the sender was seen, and reads what is known of the receiver.
+func (d *devices) Handle(ctx context.Context, p *Packet) (Reaction, error) {
+	now := device{address(p.Src), noAddress, p.Switch.String(), strconv.FormatUint(uint64(p.InPort), 10),
+		strconv.FormatInt(time.Now().UnixMilli(), 10)}
+	if p.From.IsValid() {
+		now.IP = p.From.String()
+	}
+	target := ""
+	if p.Dst[0]&1 == 0 {
+		target = address(p.Dst)
+	}
+	switch d.variant {
+	case Component:
+		return Reaction{}, d.beside(ctx, now, target)
+	case Cached:
+		return Reaction{}, d.fromCache(ctx, now, target)
+	}
+	for {
+		row, err := d.device(ctx, now.MAC)
+		if err != nil {
+			return Reaction{}, err
+		}
+		if row == nil {
+			err = d.create(ctx, now)
+		} else {
+			err = d.update(ctx, now, row)
+		}
+		if is(err, store.Conflict) || is(err, store.Exists) { // another one has written it meanwhile
+			continue
+		}
+		if err == nil && target != "" {
+			_, err = d.device(ctx, target)
+		}
+		return Reaction{}, err
+	}
+}
+
+// device reads the device that has an address; nil if it is not known.
+func (d *devices) device(ctx context.Context, mac string) (*store.Row, error) {
+	if d.variant == Plain {
+		refers, err := d.get(ctx, store.Op{Kind: store.Get, Table: macTable, Key: mac})
+		if err != nil || refers == nil {
+			return nil, err
+		}
+		return d.get(ctx, store.Op{Kind: store.Get, Table: deviceTable, Key: text(refers, store.DefaultColumn)})
+	}
+	o := store.Op{Kind: store.Resolve, Table: macTable, Key: mac}
+	if d.variant == Columned {
+		o.Only = []string{"ip", "switch", "port"}
+	}
+	return d.get(ctx, o)
+}
+
+// update stores when a device was seen, if it is still as it was read.
+func (d *devices) update(ctx context.Context, now device, was *store.Row) error {
+	o := store.Op{Kind: store.Put, Table: deviceTable, Key: was.Key, Condition: &store.Condition{Version: &was.Version}}
+	switch {
+	case d.variant.whole():
+		var before device
+		if err := json.Unmarshal([]byte(text(was, store.DefaultColumn)), &before); err != nil {
+			return err
+		}
+		if now.IP == noAddress {
+			now.IP = before.IP
+		}
+		value, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		o.Columns = store.Value(value)
+		if d.variant != Versions {
+			o.Condition = &store.Condition{Columns: was.Columns}
+		}
+		_, err = d.do(ctx, o)
+		return d.indexed(ctx, err, before.IP, now.IP, was.Key)
+	default:
+		o.Kind, o.Columns = store.Update, now.changed(was)
+	}
+	_, err := d.do(ctx, o)
+	return d.indexed(ctx, err, text(was, "ip"), now.IP, was.Key)
+}
+
+// changed returns the columns that differ from those of a row.
+func (now device) changed(was *store.Row) store.Columns {
+	c := columns(seenColumn, now.Seen)
+	if text(was, "switch") != now.Switch || text(was, "port") != now.Port { // the host has moved
+		c = append(c, columns("switch", now.Switch, "port", now.Port)...)
+	}
+	if now.IP != noAddress && text(was, "ip") != now.IP {
+		c = append(c, columns("ip", now.IP)...)
+	}
+	return c
+}
+
+// indexed adds a device to those of an address that it has now, unless err says that this was not stored.
+func (d *devices) indexed(ctx context.Context, err error, before, ip, key string) error {
+	if err != nil || ip == noAddress || ip == before {
+		return err
+	}
+	return d.index(ctx, ip, key)
+}
+
+// create stores a device that was not known.
+func (d *devices) create(ctx context.Context, now device) error {
+	number, err := d.do(ctx, store.Op{Kind: store.Add, Table: numberTable, Key: deviceNumber, Delta: 1})
+	if err != nil {
+		return err
+	}
+	key := strconv.FormatInt(number.Value, 10)
+	fields := columns("mac", now.MAC, "ip", now.IP, "switch", now.Switch, "port", now.Port, seenColumn, now.Seen)
+	if d.variant.whole() {
+		value, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		fields = store.Value(value)
+	}
+	// In this order, so that what refers to a device finds it.
+	if _, err = d.do(ctx, store.Op{Kind: store.Create, Table: deviceTable, Key: key, Columns: fields}); err != nil {
+		return err
+	}
+	_, err = d.do(ctx, store.Op{Kind: store.Create, Table: macTable, Key: now.MAC, Columns: store.Value([]byte(key))})
+	if is(err, store.Exists) { // another one has stored it meanwhile
+		_, gone := d.do(ctx, store.Op{Kind: store.Delete, Table: deviceTable, Key: key})
+		return cmp.Or(gone, err)
+	}
+	if err != nil {
+		return err
+	}
+	return d.index(ctx, now.IP, key)
+}
+
+// index adds a device to those that have an address of IPv4.
+func (d *devices) index(ctx context.Context, ip, key string) error {
+	for {
+		row, err := d.get(ctx, store.Op{Kind: store.Get, Table: ipTable, Key: ip})
+		if err != nil {
+			return err
+		}
+		version, all := uint64(0), key
+		if row != nil {
+			version, all = row.Version, text(row, store.DefaultColumn)+","+key
+			if len(all) > store.MaxValue {
+				return fmt.Errorf("too many devices have the address %s", ip)
+			}
+		}
+		_, err = d.do(ctx, store.Op{Kind: store.Put, Table: ipTable, Key: ip, Columns: store.Value([]byte(all)),
+			Condition: &store.Condition{Version: &version}})
+		if !is(err, store.Conflict) {
+			return err
+		}
+	}
+}
+
+// beside handles a packet by components: one for a known sender, and another one for a new one.
+func (d *devices) beside(ctx context.Context, now device, target string) error {
+	r, err := d.do(ctx, store.Op{Kind: store.Run, Component: "seen", Columns: columns("mac", now.MAC, "ip", now.IP,
+		"switch", now.Switch, "port", now.Port, "seen", now.Seen, "target", target)})
+	if err != nil || len(r.Rows) > 0 {
+		return err
+	}
+	return d.found(ctx, now, target)
+}
+
+// found stores a new device by a component.
+func (d *devices) found(ctx context.Context, now device, target string) error {
+	_, err := d.do(ctx, store.Op{Kind: store.Run, Component: "found", Columns: columns("mac", now.MAC, "ip", now.IP,
+		"switch", now.Switch, "port", now.Port, "seen", now.Seen, "target", target)})
+	return err
+}
+
+// fromCache reads devices from the cache. The write tells whether that of the sender was old.
+func (d *devices) fromCache(ctx context.Context, now device, target string) error {
+	for maxAge := MaxAge; ; maxAge = 0 {
+		row, err := d.cachedDevice(ctx, now.MAC, maxAge)
+		switch {
+		case err != nil:
+			return err
+		case row == nil:
+			return d.found(ctx, now, target)
+		}
+		o := store.Op{Kind: store.Update, Table: deviceTable, Key: row.Key, Columns: now.changed(row),
+			Condition: &store.Condition{Version: &row.Version}}
+		if _, err = d.cache.Do(ctx, o); is(err, store.Conflict) {
+			continue
+		}
+		if err = d.indexed(ctx, err, text(row, "ip"), now.IP, row.Key); err == nil && target != "" {
+			_, err = d.cachedDevice(ctx, target, maxAge)
+		}
+		return err
+	}
+}
+
+func (d *devices) cachedDevice(ctx context.Context, mac string, maxAge time.Duration) (*store.Row, error) {
+	refers, err := d.cached(ctx, macTable, mac, maxAge)
+	if err != nil || refers == nil {
+		return nil, err
+	}
+	return d.cached(ctx, deviceTable, text(refers, store.DefaultColumn), maxAge)
+}

@@ -1,0 +1,203 @@
+// Package onstore has the three control applications of the paper on the consistent data store (Botelho et al.,
+// section VI) as clients of the store: a learning switch, a load balancer and a device manager. Each may run in
+// several processes at once, and keeps all of its state in the store.
+//
+// Each has the variants of the paper: what the store offers replaces round trips, and bytes. They are examples, and
+// what `holdfast bench store --workload` measures. Applications that run inside Holdfast are in the folder apps.
+package onstore
+
+import (
+	"context"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// Store executes a transaction: a client.Client.
+type Store interface {
+	Do(ctx context.Context, ops ...store.Op) (store.Outcome, error)
+}
+
+// Cache is a Store that keeps rows: a client.Cache.
+type Cache interface {
+	Store
+	Get(ctx context.Context, table, key string, maxAge time.Duration) (store.Row, error)
+}
+
+// MaxAge is how old a row is at most that the variant Cached reads.
+const MaxAge = time.Second
+
+// Variant is how an application uses the store, as in table I of the paper. Each includes those before it.
+type Variant string
+
+// The variants.
+const (
+	Plain      Variant = "init"  // keys and values
+	References Variant = "cref"  // a row is read through the one that refers to it
+	Versions   Variant = "vers"  // a write is based on a version, and not on the whole old value
+	Columned   Variant = "cols"  // some columns of a row
+	Component  Variant = "micro" // a function beside the data
+	Cached     Variant = "cache" // rows that the client keeps
+)
+
+// Packet is a packet that a switch has sent to its controllers.
+type Packet struct {
+	Switch   openflow.DatapathID
+	InPort   of13.Port
+	Src, Dst of13.MAC
+	Type     uint16     // of Ethernet
+	From, To netip.Addr // of IPv4, and of ARP; else invalid
+	ARP      uint16     // operation; 0: it is no ARP
+}
+
+// EtherTypes, and operations of ARP.
+const (
+	typeIPv4   = 0x0800
+	typeARP    = 0x0806
+	arpRequest = 1
+	arpReply   = 2
+)
+
+// Reaction is what the switch is to do.
+type Reaction struct {
+	Out    of13.Port // where the packet goes; 0: nowhere
+	MAC    of13.MAC  // that answers a request of ARP; zero: none
+	Member *Member   // that gets the packets of this host to the virtual address
+}
+
+// App is an application.
+type App interface {
+	// Setup makes what the application needs in the store. What is there stays.
+	Setup(ctx context.Context) error
+	// Handle handles a packet. It is safe for concurrent use.
+	Handle(ctx context.Context, p *Packet) (Reaction, error)
+}
+
+// Names are those of the applications, with their variants.
+var Names = map[string][]Variant{
+	"learning": {Plain, Component, Cached},
+	"balancer": {Plain, References, Versions, Columned, Component, Cached},
+	"devices":  {Plain, References, Versions, Columned, Component, Cached},
+}
+
+// New returns an application. cache is used by the variant Cached only.
+func New(name string, v Variant, s Store, cache Cache) (App, error) {
+	variants, there := Names[name]
+	switch {
+	case !there:
+		return nil, fmt.Errorf("there is no application %q: use learning, balancer or devices", name)
+	case !slices.Contains(variants, v):
+		return nil, fmt.Errorf("%s has no variant %q: use one of %v", name, v, variants)
+	}
+	b := base{store: s, cache: cache, variant: v}
+	switch name {
+	case "learning":
+		return &learning{b}, nil
+	case "balancer":
+		return &balancer{b}, nil
+	}
+	return &devices{b}, nil
+}
+
+// base is what the applications have in common.
+type base struct {
+	store   Store
+	cache   Cache
+	variant Variant
+}
+
+// do executes one op.
+func (b *base) do(ctx context.Context, o store.Op) (store.Result, error) {
+	out, err := b.store.Do(ctx, o)
+	if err != nil {
+		return store.Result{}, err
+	}
+	return out.Results[0], nil
+}
+
+// get reads a row; nil if it is not there.
+func (b *base) get(ctx context.Context, o store.Op) (*store.Row, error) {
+	r, err := b.do(ctx, o)
+	if is(err, store.NotFound) {
+		return nil, nil
+	}
+	return r.Row, err
+}
+
+// cached reads a row of the cache; nil if it is not there.
+func (b *base) cached(ctx context.Context, table, key string, maxAge time.Duration) (*store.Row, error) {
+	row, err := b.cache.Get(ctx, table, key, maxAge)
+	if is(err, store.NotFound) {
+		return nil, nil
+	}
+	return &row, err
+}
+
+// is reports whether the store has refused a transaction for a reason.
+func is(err error, code store.Code) bool {
+	refused, is := errors.AsType[*store.Error](err)
+	return is && refused.Code == code
+}
+
+//go:embed *.star
+var sources embed.FS
+
+// setup makes a table, or uploads a component.
+func (b *base) setup(ctx context.Context, ops ...store.Op) error {
+	for _, o := range ops {
+		if o.Kind == store.Upload {
+			source, err := sources.ReadFile(o.Component + ".star")
+			if err != nil {
+				return err
+			}
+			o.Source = string(source)
+		}
+		if _, err := b.do(ctx, o); err != nil && !is(err, store.Exists) {
+			return fmt.Errorf("prepare the store: %w", err)
+		}
+	}
+	return nil
+}
+
+func makeTable(name, refersTo string, columns ...string) store.Op {
+	return store.Op{Kind: store.CreateTable, Table: name, Definition: &store.Definition{Columns: columns,
+		RefersTo: refersTo}}
+}
+
+func upload(name string) store.Op { return store.Op{Kind: store.Upload, Component: name} }
+
+// text returns a column of a row.
+func text(r *store.Row, column string) string {
+	if r == nil {
+		return ""
+	}
+	v, _ := r.Columns.Get(column)
+	return string(v)
+}
+
+// columns returns named values, given in pairs.
+func columns(pairs ...string) (c store.Columns) {
+	for i := 0; i < len(pairs); i += 2 {
+		c = append(c, store.Column{Name: pairs[i], Value: []byte(pairs[i+1])})
+	}
+	return c
+}
+
+// address is how an address of Ethernet stands in keys and values.
+func address(a of13.MAC) string { return fmt.Sprintf("%x", a[:]) }
+
+func parseAddress(s string) (a of13.MAC, err error) {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(a) {
+		return a, fmt.Errorf("%q is not an address of Ethernet", s)
+	}
+	return of13.MAC(b), nil
+}
