@@ -1,5 +1,5 @@
-// Package python is the code of holdfast_ryu, the host of Ryu applications, as this release of Holdfast has it. It is
-// not what runs it: that is package ryu.
+// Package python is the Python code that this release of Holdfast has with it: holdfast_ryu, the host of Ryu
+// applications, and the client of the store. It is not what runs the host: that is package ryu.
 package python
 
 import "embed"
@@ -8,3 +8,8 @@ import "embed"
 //
 //go:embed holdfast_ryu/*.py holdfast_ryu/*/*.py
 var Code embed.FS
+
+// Store is the module holdfast.store.
+//
+//go:embed holdfast/store.py
+var Store string

@@ -17,7 +17,7 @@ import (
 
 func demoCommand() *cobra.Command {
 	b := bench.Failover{Kills: 3, Durability: "memory", Between: 4 * time.Second, PingInterval: 10 * time.Millisecond}
-	var asJSON bool
+	var asJSON, ofStore bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -33,14 +33,21 @@ to all three controllers, and nothing runs beside it. With --groups per-controll
 leads a group with a third of the switches, and one after the other is killed. One actor, in one of
 these groups, then handles the packets of all switches and sends them to the switch of their
 destination, so nearly every packet passes several groups. The report compares what groups sent to
-each other with what they received. With --migrate that actor and the switches move from group to group meanwhile.`,
+each other with what they received. With --migrate that actor and the switches move from group to group meanwhile.
+
+With --store there are no switches: two processes in Go and one in Python write to the same tables of the data
+store while the leader is killed three times, and the writes that were acknowledged are compared with the tables.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
   holdfast demo --groups per-controller
   holdfast demo --migrate
+  holdfast demo --store
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ofStore {
+				return demoStore(cmd, b.Kills, b.Between/4, asJSON)
+			}
 			if b.Migrate {
 				b.Groups = bench.PerController
 			}
@@ -78,11 +85,15 @@ each other with what they received. With --migrate that actor and the switches m
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
+	cmd.Flags().BoolVar(&ofStore, "store", false, "show the consistent data store, without switches")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
 	groupsFlag(cmd, &b.Groups)
 	cmd.Flags().BoolVar(&b.Migrate, "migrate", false,
 		"move the actor and the switches from group to group all the time (groups: per-controller)")
+	for _, other := range []string{"ovs", "stock", "groups", "migrate"} {
+		cmd.MarkFlagsMutuallyExclusive("store", other)
+	}
 	return cmd
 }
 

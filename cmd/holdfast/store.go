@@ -48,7 +48,7 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
 		storeList(&f), storeWatch(&f), storeTables(&f), storeUpload(&f), storeRun(&f),
-		storeComponents(&f), storeRemoveComponent(&f), storeApp(&f), storeProto())
+		storeComponents(&f), storeRemoveComponent(&f), storeApp(&f), storeShare(), storeProto())
 	return cmd
 }
 
