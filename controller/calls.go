@@ -175,6 +175,23 @@ func (b backend) Replica(a ledger.Actor) bool {
 	return known && b.router.group(at.Group) != nil
 }
 
+func (b backend) Read(ctx context.Context, a ledger.Actor, message []byte) (answer []byte, ok bool) {
+	group := uint64(0)
+	if b.several() {
+		at, known := b.lives(a)
+		if !known {
+			return nil, false
+		}
+		group = at.Group
+	}
+	g := b.router.group(group)
+	if g == nil || g.led.here.Load() {
+		return nil, false
+	}
+	err := g.inLoop(ctx, func() { answer, ok = g.core.ledger.Read(a, message) })
+	return answer, ok && err == nil
+}
+
 // sendCall sends a call to the leader of a group. If there is no replica of the group here, another controller passes
 // it on. It reports false if it was not sent.
 func (c *Controller) sendCall(group uint64, payload []byte) bool {

@@ -42,6 +42,16 @@ type Backend interface {
 	Call(ctx context.Context, q Call) ([]byte, error)
 	// Replica reports whether the group in which an actor lives has a replica at this controller.
 	Replica(a Actor) bool
+	// Read has a Reader answer a message from the replica at this controller. It reports false if there is none, or it
+	// leads: then it has changes that are not committed.
+	Read(ctx context.Context, a Actor, message []byte) (answer []byte, ok bool)
+}
+
+// Reader is an Application that answers messages which change nothing at any replica, from what this has applied.
+type Reader interface {
+	Application
+	// Read must not write. It is called as Handle is, and in its place.
+	Read(tx *Tx, message []byte) (answer []byte)
 }
 
 // Terse is an Application whose calls are logged by their effects, without their messages: these would be about as

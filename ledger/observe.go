@@ -29,6 +29,19 @@ func (c *Core) observeTable(r *Record) {
 	f(Change{r.Table.Name, r.Cell, r.Field, v})
 }
 
+// Read has a Reader answer a message. It reports false while this replica leads.
+func (c *Core) Read(a Actor, message []byte) (answer []byte, ok bool) {
+	i := c.appOf(a.App)
+	if i < 0 || c.leading {
+		return nil, false
+	}
+	r, ok := c.apps[i].(Reader)
+	if !ok {
+		return nil, false
+	}
+	return r.Read(&Tx{c: c, app: a.App, at: a.Shard, reads: true}, message), true
+}
+
 // observed is a change in a batch of this leader.
 type observed struct {
 	app int

@@ -41,6 +41,7 @@ type Tx struct {
 	early      bool   // see Running
 	suspended  error  // see Suspended
 	observed   bool   // see Core.ObserveTables
+	reads      bool   // it must not write; see Core.Read
 }
 
 // begin sets all fields for a call of an application. One by one: begun alone is much larger than the rest, and is
@@ -49,7 +50,7 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.c = c
 	tx.app, tx.at, tx.tag, tx.level = c.apps[app].Name(), c.input.at, message.Tag(app+1).XID(), c.levelFor(app)
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
-	tx.index, tx.handler, tx.entering, tx.suspended = app, "", "", nil
+	tx.index, tx.handler, tx.entering, tx.suspended, tx.reads = app, "", "", nil, false
 	tx.observed = c.observers != nil && c.observers[tx.app] != nil
 	tx.beginTally(app)
 	switch {
@@ -92,6 +93,7 @@ func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
 // Put writes a copy of value. Writing the present value again changes and logs nothing.
 func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	tx.check()
+	tx.writes()
 	old, existed := t.get(cell, field)
 	if existed && bytes.Equal(old, value) {
 		return
@@ -106,6 +108,13 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	b.buf = appendPut(b.buf, n, cell, field, value)
 }
 
+// writes panics in a transaction that only reads.
+func (tx *Tx) writes() {
+	if tx.reads {
+		panic("a write in Reader.Read of application " + tx.app)
+	}
+}
+
 // change notes a change for the function of Core.ObserveTables.
 func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
 	if tx.observed {
@@ -115,6 +124,7 @@ func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
 
 // Delete removes a field of a cell, if it is there.
 func (tx *Tx) Delete(t *Table, cell, field Key) {
+	tx.writes()
 	old, existed := t.get(cell, field)
 	if !existed {
 		return

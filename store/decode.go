@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -159,6 +160,8 @@ func (r *Request) Decode(b []byte) error {
 				}
 			})
 			r.Transactions = append(r.Transactions, all[:len(all):len(all)])
+		case 7:
+			r.MaxAge = uint32(min(d.uint(f), math.MaxUint32))
 		}
 		return d.err
 	})
@@ -379,6 +382,36 @@ func peek(b []byte) (id uint64, namespace string) {
 		return nil
 	})
 	return id, namespace
+}
+
+// AgeOf returns the namespace of an encoded request, and its MaxAge.
+func AgeOf(request []byte) (namespace string, maxAge time.Duration) {
+	_ = fields(request, func(f field) error {
+		switch {
+		case f.num == 2 && f.sized:
+			namespace = string(f.bytes)
+		case f.num == 7 && !f.sized:
+			maxAge = time.Duration(min(f.number, math.MaxUint32)) * time.Millisecond
+		}
+		return nil
+	})
+	return namespace, maxAge
+}
+
+// RevisionOf returns the revision of the first outcome of an encoded response; 0 if there is none.
+func RevisionOf(response []byte) (revision uint64) {
+	_ = fields(response, func(f field) error {
+		if f.num != 2 || !f.sized || revision > 0 {
+			return nil
+		}
+		return fields(f.bytes, func(in field) error {
+			if in.num == 1 && !in.sized {
+				revision = in.number
+			}
+			return nil
+		})
+	})
+	return revision
 }
 
 // Refusal returns the encoded response to an encoded request of which nothing is executed.

@@ -62,6 +62,7 @@ func (r *Request) Append(b []byte) []byte {
 	e.uint(3, r.Session)
 	e.uint(4, r.Seq)
 	e.uint(5, r.Acked)
+	e.uint(7, uint64(r.MaxAge))
 	return AppendTransactions(b, r.Transactions)
 }
 

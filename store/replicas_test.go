@@ -108,7 +108,8 @@ type asked struct {
 }
 
 func (q asked) of(ns string) []byte {
-	return (&Request{7, ns, q.Session, q.Seq, q.Acked, [][]Op{q.Ops}}).Append(nil)
+	return (&Request{ID: 7, Namespace: ns, Session: q.Session, Seq: q.Seq, Acked: q.Acked,
+		Transactions: [][]Op{q.Ops}}).Append(nil)
 }
 
 // do executes a request.

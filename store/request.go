@@ -77,6 +77,9 @@ type Request struct {
 	// Transactions are lists of ops, which are executed in order. If one fails, none of its transaction takes effect.
 	// An op sees what those before it have written.
 	Transactions [][]Op
+	// MaxAge above 0 lets any replica answer a request that only reads, from what the namespace had at one time in that
+	// last time, in ms. It has no Session then.
+	MaxAge uint32
 }
 
 // Op is one operation. Which fields it has depends on its kind.
@@ -311,6 +314,13 @@ func (k Kind) LooksAtMany() bool {
 	return k == List || k == ListTables || k == DropTable || k == ListComponents
 }
 
+// writes reports whether an op of the request may change something.
+func (r *Request) writes() bool {
+	return slices.ContainsFunc(r.Transactions, func(ops []Op) bool {
+		return slices.ContainsFunc(ops, func(o Op) bool { return o.Kind.Writes() })
+	})
+}
+
 // check returns an error for a request that cannot be executed as a whole.
 func (r *Request) check() *Error {
 	ops, many, opens, closes, empty := 0, 0, false, false, false
@@ -337,6 +347,8 @@ func (r *Request) check() *Error {
 		return Fail(Invalid, "%s is for the session of the request, which has none", CloseSession)
 	case r.Session != 0 && opens:
 		return Fail(Invalid, "%s is for a request without a session", OpenSession)
+	case r.MaxAge > 0 && (r.Session != 0 || r.writes()):
+		return Fail(Invalid, "max_age_ms is for a request that only reads, and has no session")
 	case (r.Session == 0) != (r.Seq == 0):
 		return Fail(Invalid, "session and seq belong together: give both or none")
 	case r.Acked >= r.Seq && r.Acked > 0:

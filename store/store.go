@@ -111,6 +111,27 @@ func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
 	return withID(&r, answer), err
 }
 
+// Read answers an encoded request with MaxAge from what a replica has applied. It implements ledger.Reader.
+func (a *Application) Read(tx *ledger.Tx, request []byte) []byte {
+	var r Request
+	if err := r.Decode(request); err != nil {
+		return Refusal(request, Fail(Invalid, "the request cannot be decoded: %v", err))
+	}
+	err := r.check()
+	if err == nil && r.MaxAge == 0 { // then it might write
+		err = Fail(Invalid, "the request is not for a replica")
+	}
+	if err != nil {
+		return Refusal(request, err)
+	}
+	a.many = 0
+	answer, failed := open(a, tx, tx.Shard().Key.S).run(&r)
+	if failed != nil {
+		return Refusal(request, Fail(Failed, "%v", failed))
+	}
+	return withID(&r, answer)
+}
+
 // withID adds the id of a request to the encoded outcomes.
 func withID(r *Request, outcomes []byte) []byte {
 	id := (&Response{ID: r.ID}).Append(nil)

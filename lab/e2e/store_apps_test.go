@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/share"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -102,4 +104,14 @@ func TestStoreApps(t *testing.T) {
 	}
 	ping(hosts[3], vip)
 	await.Until(t, "four devices", func() bool { return devices() == 4 })
+}
+
+// TestStoreDemo: the demo of the store.
+func TestStoreDemo(t *testing.T) {
+	t.Parallel()
+	r, err := share.Run(t.Context(), share.Config{Binary: plain, Dir: t.TempDir(), Kills: 1,
+		Between: 300 * time.Millisecond}, func(line string) { t.Log(line) })
+	if err = errors.Join(err, r.Err()); err != nil || len(r.Writers) != 3 || r.Rows == 0 {
+		t.Errorf("%+v: %v", r, err)
+	}
 }

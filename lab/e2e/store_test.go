@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/store"
 	storeclient "github.com/holdfast-sdn/holdfast/store/client"
+	storerpc "github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 // access is what a client has done with a row, for porcupine.
@@ -285,6 +287,85 @@ func TestStoreKill(t *testing.T) {
 	}
 	t.Logf("%d operations, counters %d, %d, %d", len(s.history), len(s.counted["one"]), len(s.counted["two"]),
 		len(s.counted["three"]))
+}
+
+// TestStoreAge: reads at any controller that may be somewhat old are not older, while the leader is killed.
+func TestStoreAge(t *testing.T) {
+	t.Parallel()
+	const maxAge = 100 * time.Millisecond
+	c := startCluster(t, cluster.Config{Apps: []string{store.Name}})
+	c.expectDeaths()
+	var addresses []string
+	for _, n := range c.Controllers() {
+		addresses = append(addresses, n.REST)
+	}
+	c.command("store", "create-table", "counters")
+	writes, err := storeclient.New("default", addresses...)
+	c.check(err)
+	defer writes.Close()
+	type wrote struct {
+		sum int64
+		at  time.Time
+	}
+	var mu sync.Mutex // guards written
+	var written []wrote
+	var done atomic.Int64
+	stop := make(chan struct{})
+	var working sync.WaitGroup
+	working.Go(func() {
+		for ended := false; !ended; {
+			out, err := writes.Do(c.ctx, store.Op{Kind: store.Add, Table: "counters", Key: "sum", Delta: 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			written = append(written, wrote{out.Results[0].Value, time.Now()})
+			mu.Unlock()
+			select {
+			case <-stop:
+				ended = true
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	via := storerpc.Transport()
+	defer via.CloseIdleConnections()
+	for _, address := range addresses {
+		on := storerpc.NewCaller(via, address)
+		working.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				began := time.Now()
+				out, err := on.Do(c.ctx, &store.Request{Namespace: "default", MaxAge: uint32(maxAge.Milliseconds()),
+					Transactions: [][]store.Op{{{Kind: store.Get, Table: "counters", Key: "sum"}}}})
+				if err != nil || out.Error != nil || out.Outcomes[0].Error != nil {
+					time.Sleep(time.Millisecond) // it is dead, nobody leads, or nothing was written yet
+					continue
+				}
+				value, _ := out.Outcomes[0].Results[0].Row.Columns.Get(store.DefaultColumn)
+				mu.Lock()
+				i, _ := slices.BinarySearchFunc(written, began.Add(-maxAge), func(w wrote, at time.Time) int {
+					return w.at.Compare(at)
+				})
+				if i > 0 && string(value) != "" {
+					if sum, err := strconv.ParseInt(string(value), 10, 64); err != nil || sum < written[i-1].sum {
+						t.Errorf("%s told the sum %s (%v), which was %d more than %v before", address, value, err,
+							written[i-1].sum, maxAge)
+					}
+				}
+				mu.Unlock()
+				done.Add(1)
+			}
+		})
+	}
+	c.killInTurn(3, &done, 500)
+	close(stop)
+	working.Wait()
 }
 
 // TestStorePython: clients in Python add to a counter, and watch it, while one controller after the other is killed.

@@ -249,8 +249,8 @@ func (r *run) killAll(ctx context.Context, result *Result, say func(string)) err
 		if after == before {
 			return fmt.Errorf("no write was acknowledged after %s was killed", leader.Name)
 		}
-		say(fmt.Sprintf("leader %s killed after %d writes; the next was acknowledged after %.0f ms", k.Controller, before,
-			k.Pause.Seconds()*1000))
+		say(fmt.Sprintf("leader %s killed after %d writes; the next was acknowledged after %.0f ms", k.Controller,
+			before, k.Pause.Seconds()*1000))
 		result.Kills = append(result.Kills, k)
 		if err := leader.Restart(); err != nil {
 			return err

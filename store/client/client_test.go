@@ -62,6 +62,8 @@ func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { retu
 
 func (b backend) Replica(ledger.Actor) bool { return true }
 
+func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { return nil, false }
+
 // listen serves HTTP/2, and returns the address.
 func listen(t *testing.T, h http.Handler) string {
 	t.Helper()

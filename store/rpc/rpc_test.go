@@ -64,7 +64,8 @@ func TestRequest(t *testing.T) {
 		}), 0, 3, func(c store.Column) string { return c.Name })
 		texts := rapid.StringN(0, 5, 20)
 		r := store.Request{ID: rapid.Uint64().Draw(rt, "id"), Namespace: texts.Draw(rt, "namespace"),
-			Session: rapid.Uint64().Draw(rt, "session"), Seq: rapid.Uint64().Draw(rt, "seq"), Acked: 7}
+			Session: rapid.Uint64().Draw(rt, "session"), Seq: rapid.Uint64().Draw(rt, "seq"), Acked: 7,
+			MaxAge: rapid.Uint32().Draw(rt, "age")}
 		for range rapid.IntRange(0, 3).Draw(rt, "transactions") {
 			ops := []store.Op{}
 			for range rapid.IntRange(0, 3).Draw(rt, "ops") {
@@ -202,6 +203,8 @@ type backend func(context.Context, ledger.Call) ([]byte, error)
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
 
 func (b backend) Replica(ledger.Actor) bool { return true }
+
+func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { return nil, false }
 
 // listen serves an application, and returns the address.
 func listen(t testing.TB, a Application, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {

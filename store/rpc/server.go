@@ -76,6 +76,9 @@ type server struct {
 	feed        *store.Feed
 	sendTimeout time.Duration
 	streams     atomic.Int64
+
+	mu    sync.Mutex // guards marks
+	marks map[string]mark
 }
 
 // maxStreams bounds the streams at a time, so that they leave room for other requests to the controller.
@@ -132,6 +135,21 @@ const callTimeout = 5 * time.Second
 
 // execute executes an encoded request, and returns an encoded response.
 func (s *server) execute(ctx context.Context, request []byte) []byte {
+	namespace, maxAge := store.AgeOf(request)
+	if maxAge == 0 {
+		return s.executeNow(ctx, request)
+	}
+	began := time.Now()
+	if r, ok := s.recent(ctx, namespace, began.Add(-maxAge), request); ok {
+		return r
+	}
+	r := s.executeNow(ctx, request)
+	s.mark(namespace, store.RevisionOf(r), began)
+	return r
+}
+
+// executeNow executes an encoded request on the leader.
+func (s *server) executeNow(ctx context.Context, request []byte) []byte {
 	q, err := store.CallOf(request)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -1,0 +1,48 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// mark says which revision of a namespace was the newest one at a time: the leader has told it in a read that began
+// then. A replica that has this revision has everything that was committed before that time.
+type mark struct {
+	revision uint64
+	at       time.Time
+}
+
+// maxMarks bounds the namespaces that have marks. If they are more, the marks begin anew.
+const maxMarks = 1024
+
+// mark keeps the mark of a namespace if it is the newest one.
+func (s *server) mark(namespace string, revision uint64, at time.Time) {
+	if revision == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.marks == nil || len(s.marks) >= maxMarks {
+		s.marks = map[string]mark{}
+	}
+	if m := s.marks[namespace]; at.After(m.at) {
+		s.marks[namespace] = mark{max(m.revision, revision), at}
+	}
+}
+
+// recent answers a request from the replica here, if that has everything that was committed before a time.
+func (s *server) recent(ctx context.Context, namespace string, since time.Time, request []byte) ([]byte, bool) {
+	s.mu.Lock()
+	m, there := s.marks[namespace]
+	s.mu.Unlock()
+	if !there || m.at.Before(since) {
+		return nil, false
+	}
+	answer, ok := s.behind.Read(ctx, store.ActorOf(namespace), request)
+	if !ok || store.RevisionOf(answer) < m.revision {
+		return nil, false // what is refused goes to the leader too: the refusal may be of old rows
+	}
+	return answer, true
+}
