@@ -14,8 +14,8 @@ func benchStoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store",
 		Short: "Throughput and latency of the consistent data store, beside etcd",
-		Long: `Run the store on three controllers: updates and linearizable reads in batches over a stream, updates in
-one request each by many clients, and by one client alone. Then the same updates on a cluster of three
+		Long: `Run the store on three controllers: updates and linearizable reads in batches over a stream, reads of the
+last 100 ms at the followers, updates in one request each by many clients, and by one client alone. Then the same updates on a cluster of three
 etcd, which is built unless --etcd has one. All share the machine with the clients.
 
 With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a load

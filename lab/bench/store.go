@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,9 @@ const (
 	storeKeys  = 10_000
 	storeValue = 32
 	storeTable = "rows"
+
+	benchNamespace    = "bench"
+	staleMilliseconds = 100 // how old what followers answer may be
 )
 
 func storeKey(n int) string { return fmt.Sprintf("row%06d", n%storeKeys) }
@@ -50,6 +54,8 @@ func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 		"unary":   fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
 		"shared": fmt.Sprintf("%d callers of one client (store/client), each with one update at a time, which it "+
 			"sends together", s.Clients),
+		"stale": fmt.Sprintf("%d requests of %d reads at a time to the followers, which may answer what was at one time "+
+			"in the last %d ms", s.Callers, s.Batch, staleMilliseconds),
 		"alone": "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
 	}}
 	if err := s.ours(ctx, progress, r.Figures); err != nil {
@@ -77,7 +83,7 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	if err != nil {
 		return err
 	}
-	cl, err := client.New("bench", leader.REST)
+	cl, err := client.New(benchNamespace, leader.REST)
 	if err != nil {
 		return err
 	}
@@ -110,6 +116,9 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 		err = batches("linearizable_reads_per_s", "read", get)
 	}
 	if err == nil {
+		err = s.stale(ctx, progress, c, get, f)
+	}
+	if err == nil {
 		err = s.measure(progress, s.Clients, 1, "shared_updates_per_s", "shared_update", f, func(i, n int) error {
 			_, err := cl.Do(ctx, put(i*7919+n))
 			return err
@@ -130,12 +139,45 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	return nil
 }
 
+// stale adds the figures of reads at the followers, in requests of one batch each.
+func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster, get func(int) store.Op,
+	f map[string]float64) error {
+	via := rpc.Transport()
+	defer via.CloseIdleConnections()
+	var callers []*rpc.Caller
+	for _, n := range c.Controllers() {
+		if st, err := n.Status(ctx); err == nil && st.Role == "follower" {
+			callers = append(callers, rpc.NewCaller(via, n.REST))
+		}
+	}
+	if len(callers) == 0 {
+		return errors.New("no controller follows")
+	}
+	var n atomic.Int64
+	return s.measure(progress, s.Callers, float64(s.Batch), "stale_reads_per_s", "stale_read", f, func(i, _ int) error {
+		q := store.Request{Namespace: benchNamespace, MaxAge: staleMilliseconds, Transactions: make([][]store.Op, s.Batch)}
+		for j := range q.Transactions {
+			q.Transactions[j] = []store.Op{get(int(n.Add(1)))}
+		}
+		out, err := callers[i%len(callers)].Do(ctx, &q)
+		switch {
+		case err != nil:
+			return err
+		case out.Error != nil:
+			return out.Error
+		case out.Outcomes[0].Error != nil:
+			return out.Outcomes[0].Error
+		}
+		return nil
+	})
+}
+
 // unary adds the figures of clients with a session each, and one request at a time.
 func (s Store) unary(ctx context.Context, progress Progress, on *rpc.Caller, clients int, name, latency string,
 	put func(int) store.Op, f map[string]float64) error {
 	sessions, seqs := make([]uint64, clients), make([]uint64, clients)
 	ask := func(i int, ops ...store.Op) (store.Outcome, error) {
-		r := store.Request{Namespace: "bench", Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
+		r := store.Request{Namespace: benchNamespace, Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
 			Transactions: [][]store.Op{ops}}
 		out, err := on.Do(ctx, &r)
 		switch {
