@@ -88,6 +88,9 @@ func (b *beside) do(name string, o *Op) (component.Value, error) {
 	case o.Kind != List:
 		return dictOf(out.Row.Columns), nil
 	}
+	if out.Next != "" && (o.Limit == 0 || len(out.Rows) < o.Limit) {
+		return nil, Fail(TooLarge, "store.list: there are more rows than one answer has: give a limit, or a range")
+	}
 	l := &component.List{}
 	for _, row := range out.Rows {
 		l.Items = append(l.Items, component.Tuple{row.Key, dictOf(row.Columns)})
@@ -97,6 +100,10 @@ func (b *beside) do(name string, o *Op) (component.Value, error) {
 
 // checkRow refuses the transaction if a condition does not hold for a row, which stays as it is.
 func (b *beside) checkRow(o *Op) error {
+	get := Op{Kind: Get, Table: o.Table, Key: o.Key}
+	if err := get.check(); err != nil {
+		return err
+	}
 	t, err := b.n.table(o.Table)
 	if err != nil {
 		return err
@@ -164,7 +171,7 @@ func (o *Op) set(function, parameter string, v component.Value) (err error) {
 		}
 	}
 	if !is {
-		return Fail(ComponentFailed, "%s of store.%s cannot be %v", parameter, function, v)
+		return Fail(ComponentFailed, "%s of store.%s cannot be a %s", parameter, function, component.TypeOf(v))
 	}
 	return err
 }

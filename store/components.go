@@ -44,7 +44,7 @@ func (o *Op) checkComponent() *Error {
 	return o.checkSizes()
 }
 
-// component is one as it is stored.
+// storedComponent is a component as it is stored.
 type storedComponent struct {
 	version uint64
 	source  string
@@ -83,7 +83,10 @@ func (n *namespace) onComponent(o *Op, out *Result) error {
 }
 
 func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Result) error {
-	if _, err := component.Parse(o.Source); err != nil {
+	if _, err := n.parse(o.Component, o.Source); err != nil {
+		if _, is := errors.AsType[*Error](err); is {
+			return err
+		}
 		return Fail(Invalid, "component %s: %v", o.Component, err)
 	}
 	if c := o.Condition; c != nil && c.Version != nil && *c.Version != before.version {
@@ -94,8 +97,8 @@ func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Resul
 			return Fail(TooLarge, "namespace %s has %d components, no more are possible", n.name, MaxComponents)
 		}
 	}
-	if n.written += len(o.Source); n.written > MaxWritten {
-		return Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+	if err := n.writes(len(o.Source)); err != nil {
+		return err
 	}
 	out.Version = n.next()
 	b := append(binary.AppendUvarint(nil, out.Version), o.Source...)
@@ -112,6 +115,9 @@ func (n *namespace) listComponents(o *Op, out *Result) error {
 		}
 		c := decodeComponent(b)
 		if !n.fits(32 + len(field.S) + len(c.source)) {
+			if len(out.Components) == 0 {
+				return errReply()
+			}
 			out.Next = field.S
 			return nil
 		}
@@ -126,15 +132,40 @@ func (n *namespace) program(name string, c storedComponent) (*component.Program,
 	if p := n.app.programs[id]; p.source == c.source {
 		return p.Program, nil
 	}
-	p, err := component.Parse(c.source)
-	if err != nil {
+	p, err := n.parse(name, c.source)
+	if _, is := errors.AsType[*component.Error](err); is {
 		return nil, damaged("component "+name, n.name, err)
 	}
-	if len(n.app.programs) >= maxDecoded {
+	if err != nil {
+		return nil, err
+	}
+	if n.app.parsed += len(c.source); n.app.parsed > maxParsed {
 		clear(n.app.programs)
+		n.app.parsed = len(c.source)
 	}
 	n.app.programs[id] = program{c.source, p}
 	return p, nil
+}
+
+// maxParsed bounds the sources of the programs that are kept parsed, in bytes. A parsed one needs up to 80 times as
+// much.
+const maxParsed = 512 << 10
+
+// stepsOfByte is what it takes to parse a byte of a source, in steps.
+const stepsOfByte = 4
+
+// parse parses a source, which is counted as steps of the request.
+func (n *namespace) parse(name, source string) (*component.Program, error) {
+	steps := stepsOfByte * min(len(source), component.MaxSource)
+	if n.app.runs.Steps < steps {
+		return nil, errTogether(name)
+	}
+	n.app.runs.Steps -= steps
+	return component.Parse(source)
+}
+
+func errTogether(name string) *Error {
+	return Fail(TooLarge, "component %s: the components of the request need too much together: do less at a time", name)
 }
 
 type programID struct{ namespace, name string }
@@ -173,8 +204,7 @@ func (n *namespace) runComponent(o *Op, c storedComponent, out *Result) error {
 	case is:
 		return Fail(refused.Code, "component %s: %s", o.Component, refused.Message)
 	case errors.Is(err, component.ErrLimit) && (before.Steps < MaxSteps || before.Bytes < maxRunBytes):
-		return Fail(TooLarge, "component %s: the components of the request need too much together: run less at a time",
-			o.Component)
+		return errTogether(o.Component)
 	case fault || errors.Is(err, component.ErrLimit):
 		return Fail(ComponentFailed, "component %s: %v", o.Component, err)
 	}
@@ -232,9 +262,16 @@ func (n *namespace) returnedRow(v component.Value) (row Row, err error) {
 	return row, nil
 }
 
-// columnsOf converts a dictionary of columns.
+// columnsOf converts a dictionary of columns, which is not larger than a row.
 func columnsOf(d *component.Dict) (columns Columns, err error) {
+	size := 0
 	for k, v := range d.All {
+		if s, is := v.(string); is {
+			size += len(s)
+		}
+		if len(columns) == MaxColumns || size > MaxRow {
+			return nil, Fail(ComponentFailed, "a row has at most %d columns and %d bytes", MaxColumns, MaxRow)
+		}
 		name, is := k.(string)
 		if !is || !isName(name) {
 			return nil, Fail(ComponentFailed, "%v is not the name of a column: %s", k, nameRule)
@@ -256,5 +293,5 @@ func bytesOf(v component.Value) ([]byte, error) {
 	case int64:
 		return strconv.AppendInt(nil, v, 10), nil
 	}
-	return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not %T", v)
+	return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not a %s", component.TypeOf(v))
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -96,12 +97,23 @@ func TestBeside(t *testing.T) {
 		{`store.get("none", "k")`, `no_table: component c: there is no table "none" in namespace n`},
 		{`store.list("hosts")
   store.list("hosts")`, "invalid: component c: a request has at most one"},
-		{`store.get("hosts", "h1", 5)`, "component: component c: only of store.get cannot be 5"},
+		{`store.get("hosts", "h1", 5)`, "component: component c: only of store.get cannot be a int"},
 		{`store.get("hosts", "h1", key="h2")`, `component: component c: store.get has no parameter "key"`},
 		{`store.get("hosts", "h1", [], 5)`, "component: component c: store.get has 3 parameters"},
 		{`store.drop("hosts")`, "component: component c: there is no function store.drop"},
 		{`store.get("hosts", "é"[1:])`, "component: component c: a name or key"},
 		{`return {5: 6}`, "component: component c: 5 is not the name of a column"},
+		{`x = (1,)
+  for i in range(40): x = (x, x)
+  store.get(x)`, "component: component c: the component needs too much"},
+		{`x = "x" * 60000
+  return {"c%d" % i: x for i in range(60)}`, "component: component c: a row has at most"},
+		{`for i in range(30):
+    for j in range(300):
+      store.put("hosts", "k" * 500, {"mac": j})
+      store.delete("hosts", "k" * 500)`, "component: component c: the component needs too much"},
+		{`store.get((1,), "k")`, "component: component c: table of store.get cannot be a tuple"},
+		{`store.check("", "k")`, "invalid: component c: "},
 		{`return [0] * 2000`, "component: component c: it returns 2000 rows"},
 		{`for i in range(1 << 40): store.add("counters", "c")`, "component: component c: the component needs too much"},
 		{`return {"n": store.get("counters", "c")["value"]}`, "n=6"},
@@ -161,6 +173,15 @@ func TestComponentBounds(t *testing.T) {
 	}
 	if codes[ComponentFailed] < 1 || codes[TooLarge] < 1 || codes[0] < 1 || out.Outcomes[1].Error != nil {
 		t.Errorf("the outcomes are %v", codes)
+	}
+	many := Request{Namespace: "n"}
+	for i := range 20 {
+		many.Transactions = append(many.Transactions, []Op{upload(fmt.Sprint("many", i),
+			"def run(args): pass\n#"+strings.Repeat("x", 16000))})
+	}
+	if got := r.call(many.Append(nil)).Outcomes; got[0].Error != nil || got[19].Error == nil ||
+		got[19].Error.Code != TooLarge {
+		t.Errorf("many uploads in one request: %+v", got[19])
 	}
 	for i, source := range []string{"def run(args)", strings.Repeat("x", MaxRequest/8), ""} {
 		if _, err := r.do("n", asked{Ops: []Op{upload("bad", source)}}); err == nil || err.Code != Invalid {

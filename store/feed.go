@@ -179,11 +179,11 @@ func (f *Feed) after(namespace string, revision uint64, most int, list []committ
 	return list, s.news, gap
 }
 
-// gapTimeout is how long a Reader waits for changes that should be there: the log that has them may be behind here.
+// gapTimeout is how long a Cursor waits for changes that should be there: the log that has them may be behind here.
 const gapTimeout = time.Second
 
-// Reader reads the changes that one watch asks for. It is for one goroutine.
-type Reader struct {
+// Cursor reads the changes that one watch asks for. It is for one goroutine.
+type Cursor struct {
 	feed    *Feed
 	watch   watcher
 	at      uint64 // the revision up to which everything was read
@@ -192,16 +192,16 @@ type Reader struct {
 	list    []committed
 }
 
-// maxRead bounds the changes, and maxReadBytes about their bytes, that a Reader returns at a time.
+// maxRead bounds the changes, and maxReadBytes about their bytes, that a Cursor returns at a time.
 const (
 	maxRead      = 1000
 	maxReadBytes = 256 << 10
 )
 
-// Read returns a reader for a watch. A read of the namespace's tables that began afterwards has returned tables and
-// revision.
-func (f *Feed) Read(w WatchRequest, tables map[string]Table, revision uint64) (*Reader, error) {
-	r := &Reader{feed: f, watch: watcher{w, map[uint64]named{}}, at: revision, current: revision}
+// Cursor returns where a watch begins. tables are those that the namespace had at a revision, as the leader has just
+// told it.
+func (f *Feed) Cursor(w WatchRequest, tables map[string]Table, revision uint64) (*Cursor, error) {
+	r := &Cursor{feed: f, watch: watcher{w, map[uint64]named{}}, at: revision, current: revision}
 	for name, t := range tables {
 		r.watch.learn(t.Version, name, &t.Definition)
 	}
@@ -219,14 +219,14 @@ func (f *Feed) Read(w WatchRequest, tables map[string]Table, revision uint64) (*
 }
 
 // Revision is the one up to which everything was read.
-func (r *Reader) Revision() uint64 { return r.at }
+func (r *Cursor) Revision() uint64 { return r.at }
 
 // Current says that a revision is committed, which Next then expects to see.
-func (r *Reader) Current(revision uint64) { r.current = max(r.current, revision) }
+func (r *Cursor) Current(revision uint64) { r.current = max(r.current, revision) }
 
 // Next waits for changes and returns them; none if ctx has ended, or only others were read. The error is an *Error:
 // Forgotten, or Unavailable if the logs of this controller are behind.
-func (r *Reader) Next(ctx context.Context) ([]Change, error) {
+func (r *Cursor) Next(ctx context.Context) ([]Change, error) {
 	for {
 		list, news, gap := r.feed.after(r.watch.Namespace, r.at, maxRead, r.list[:0])
 		r.list = list
@@ -248,7 +248,7 @@ func (r *Reader) Next(ctx context.Context) ([]Change, error) {
 }
 
 // late returns an error if changes should be there for gapTimeout, and else a channel that says when to look again.
-func (r *Reader) late(gap bool) (<-chan time.Time, error) {
+func (r *Cursor) late(gap bool) (<-chan time.Time, error) {
 	if !gap && r.at >= r.current {
 		r.missing = time.Time{}
 		return nil, nil
@@ -276,7 +276,7 @@ func (f *Feed) has(namespace string) bool {
 }
 
 // take converts changes.
-func (r *Reader) take(list []committed) (changes []Change, err error) {
+func (r *Cursor) take(list []committed) (changes []Change, err error) {
 	size := 0
 	for i := range list {
 		c, err := r.watch.change(&list[i])

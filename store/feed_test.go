@@ -31,7 +31,7 @@ func feed(to func(ledger.Change), namespace string, revision *uint64, rows, size
 // read returns how many changes after a revision a feed tells, up to another one, and the error.
 func read(t *testing.T, f *Feed, namespace string, after, last uint64) (n int, _ error) {
 	t.Helper()
-	r, err := f.Read(WatchRequest{Namespace: namespace, After: &after},
+	r, err := f.Cursor(WatchRequest{Namespace: namespace, After: &after},
 		map[string]Table{"t": {1, Definition{Columns: []string{"value"}}}}, last)
 	for err == nil && r.Revision() < last {
 		var list []Change

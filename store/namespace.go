@@ -149,11 +149,22 @@ func (n *namespace) put(t *table, key string, r *stored, there bool) (version ui
 	r.version = n.next()
 	b := r.append(n.app.row[:0])
 	n.app.row = b
-	if n.written += len(b); n.written > MaxWritten {
-		return 0, Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+	if err := n.writes(len(key) + len(b)); err != nil {
+		return 0, err
 	}
 	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, b)
 	return r.version, nil
+}
+
+// changeSize is what a change has in an entry besides its key and value, in bytes, at most.
+const changeSize = 160
+
+// writes counts a change of so many bytes.
+func (n *namespace) writes(size int) error {
+	if n.written += changeSize + size; n.written > MaxWritten {
+		return Fail(TooLarge, "the request writes more than %d bytes: write less at a time", MaxWritten)
+	}
+	return nil
 }
 
 // do executes an op.
@@ -349,6 +360,9 @@ func (n *namespace) delete(t *table, o *Op, out *Result) error {
 		return err
 	}
 	if err := o.Condition.holds(t, &r, true); err != nil {
+		return err
+	}
+	if err := n.writes(len(o.Key)); err != nil {
 		return err
 	}
 	n.meta.rows--

@@ -19,7 +19,7 @@ const (
 	MaxPage    = 1000      // rows of one list
 	MaxTables  = 1024      // of a namespace
 	MaxRows    = 100_000   // of a namespace
-	MaxWritten = 1 << 20   // of all rows that one request writes, in bytes
+	MaxWritten = 1 << 20   // of all that one request writes, in bytes, with keys, and 160 for each change
 	// MaxReply bounds what one request reads, in bytes. A list ends there, and says where to go on.
 	MaxReply = 768 << 10
 )
@@ -110,6 +110,9 @@ type Condition struct {
 	Version *uint64 // of the row; 0: it is not there
 	Columns Columns // the row has these, with these values
 }
+
+// AfterAll comes after the names of all tables. ListTables from there on reads nothing but the revision.
+const AfterAll = "~"
 
 // DefaultColumn is the column of a table that is created without columns.
 const DefaultColumn = "value"

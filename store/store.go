@@ -38,7 +38,7 @@ const (
 	sessionTable   = "sessions"   // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests, in one goroutine. It implements ledger.Sharder and ledger.Terse.
+// Application executes requests, in one goroutine. It implements ledger.Sharder, ledger.Terse and ledger.Reader.
 type Application struct {
 	tables  map[tableID]*table // decoded definitions
 	columns [MaxColumns][]byte // of the row that was found last
@@ -46,6 +46,7 @@ type Application struct {
 	results []Result           // of the present transaction
 
 	programs map[programID]program
+	parsed   int              // bytes of the sources of programs
 	runs     component.Limits // what is left to the components of the present request
 	many     int              // how many ops of it look at many
 }

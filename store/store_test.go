@@ -467,7 +467,7 @@ func (m *model) told(rt *rapid.T, f *Feed) {
 			want = append(want, c)
 		}
 	}
-	w, err := f.Read(WatchRequest{Namespace: "n", After: &after},
+	w, err := f.Cursor(WatchRequest{Namespace: "n", After: &after},
 		map[string]Table{"t": {1, Definition{Columns: modelColumns}}}, m.revision)
 	if err != nil {
 		rt.Fatal(err)

@@ -15,12 +15,13 @@ func benchStoreCommand() *cobra.Command {
 		Use:   "store",
 		Short: "Throughput and latency of the consistent data store, beside etcd",
 		Long: `Run the store on three controllers: updates and linearizable reads in batches over a stream, reads of the
-last 100 ms at the followers, updates in one request each by many clients, and by one client alone. Then the same updates on a cluster of three
-etcd, which is built unless --etcd has one. All share the machine with the clients.
+last 100 ms at the followers, updates in one request each by many clients, and by one client alone. Then the
+same updates on a cluster of three etcd, which is built unless --etcd has one. All share the machine with the
+clients.
 
-With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a load
-balancer (lb-arp, lb-vip) or a device manager (dm-known, dm-unknown), which handles one kind of packet. Its variants use
-the store as in the paper: init, cref, vers, cols, micro and cache.`,
+With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a
+load balancer (lb-arp, lb-vip) or a device manager (dm-known, dm-unknown), which handles one kind of packet.
+Its variants use the store as in the paper: init, cref, vers, cols, micro and cache.`,
 		Example: `  holdfast bench store --durability disk --json
   holdfast bench store --batch 64 --etcd /usr/bin/etcd
   holdfast bench store --workload lb-vip --variant micro`,

@@ -54,8 +54,8 @@ func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 		"unary":   fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
 		"shared": fmt.Sprintf("%d callers of one client (store/client), each with one update at a time, which it "+
 			"sends together", s.Clients),
-		"stale": fmt.Sprintf("%d requests of %d reads at a time to the followers, which may answer what was at one time "+
-			"in the last %d ms", s.Callers, s.Batch, staleMilliseconds),
+		"stale": fmt.Sprintf("%d requests of %d reads at a time to the followers, which may answer what was at one "+
+			"time in the last %d ms", s.Callers, s.Batch, staleMilliseconds),
 		"alone": "one client with one request at a time", "durability": s.Durability, "seconds": s.Seconds,
 	}}
 	if err := s.ours(ctx, progress, r.Figures); err != nil {
@@ -155,7 +155,8 @@ func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster,
 	}
 	var n atomic.Int64
 	return s.measure(progress, s.Callers, float64(s.Batch), "stale_reads_per_s", "stale_read", f, func(i, _ int) error {
-		q := store.Request{Namespace: benchNamespace, MaxAge: staleMilliseconds, Transactions: make([][]store.Op, s.Batch)}
+		q := store.Request{Namespace: benchNamespace, MaxAge: staleMilliseconds,
+			Transactions: make([][]store.Op, s.Batch)}
 		for j := range q.Transactions {
 			q.Transactions[j] = []store.Op{get(int(n.Add(1)))}
 		}

@@ -81,6 +81,9 @@ func (r *Result) Err() error {
 	return nil
 }
 
+// watchTimeout is how long the watch has to tell the last change, after all are made.
+const watchTimeout = 20 * time.Second
+
 // run is a Run that goes on.
 type run struct {
 	Config
@@ -144,6 +147,8 @@ func Run(ctx context.Context, cfg Config, say func(string)) (result Result, err 
 	if err := r.compare(ctx, cl, writers, &result); err != nil {
 		return result, c.WithLogs(err)
 	}
+	late := time.AfterFunc(watchTimeout, stop)
+	defer late.Stop()
 	result.Watched = <-watched
 	return result, nil
 }

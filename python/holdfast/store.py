@@ -16,6 +16,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -368,8 +369,12 @@ class AsyncClient:
     async def watch(self, table: str = "", prefix: str = "",
                     after: int | None = None) -> AsyncIterator[tuple[int, list[Change]]]:
         changes = self.client.watch(table, prefix, after)
-        while True:
-            yield await asyncio.to_thread(next, changes)
+        thread = ThreadPoolExecutor(1)  # of its own, since it waits for long
+        try:
+            while True:
+                yield await asyncio.get_running_loop().run_in_executor(thread, next, changes)
+        finally:
+            thread.shutdown(wait=False)  # it ends with the next message
 
 
 def _encoded(columns: Columns) -> dict[str, str]:

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -13,8 +14,9 @@ import (
 // watch keeps them up to date. It is safe for concurrent use.
 //
 // A read says how old its answer may be. The answer is then a row that the store had at some time since, with all that
-// Do has written before. It comes from memory if that is known of the row there, and else from the store. A write that
-// depends on such a row should have the row's version as a condition: if the row has changed meanwhile, it is refused.
+// Do has written before, except by components. It comes from memory if that is known of the row there, and else from
+// the store. A write that depends on such a row should have the row's version as a condition: if the row has changed
+// meanwhile, it is refused.
 type Cache struct {
 	client *Client
 	table  string // that it keeps; "": all
@@ -38,6 +40,7 @@ type cached struct {
 	row   store.Row
 	known bool
 	at    time.Time // it was the newest one at this time
+	since uint64    // what the watch had told when this was made; it has not missed changes after that
 }
 
 // mark says that a revision was the newest one at a time.
@@ -78,7 +81,8 @@ func (k *Cache) Hits() uint64 {
 	return k.hits
 }
 
-// Get returns a row that the store had at some time in the last maxAge. The error is that of Client.Do.
+// Get returns a row that the store had at some time in the last maxAge. It is shared with the cache, so it must not be
+// changed. The error is that of Client.Do.
 func (k *Cache) Get(ctx context.Context, table, key string, maxAge time.Duration) (store.Row, error) {
 	began := time.Now()
 	p := place{table, key}
@@ -112,21 +116,23 @@ func (k *Cache) find(p place, since time.Time) (store.Row, bool) {
 
 // expect makes room for a row, so that changes which the watch tells before it is read are not missed. k.mu is held.
 func (k *Cache) expect(p place) {
-	if k.rows[p] == nil && k.told > 0 && (k.table == "" || k.table == p.table) {
-		k.add(p, new(cached))
+	if k.rows[p] == nil && k.keeps(p) {
+		k.add(p, &cached{since: k.told})
 	}
 }
+
+// keeps reports whether the watch tells changes of a row. k.mu is held.
+func (k *Cache) keeps(p place) bool { return k.told > 0 && (k.table == "" || k.table == p.table) }
 
 // keep keeps a row that was read or written at a revision, and was the newest one at a time. k.mu is held.
 func (k *Cache) keep(p place, row store.Row, revision uint64, at time.Time) {
 	e := k.rows[p]
 	switch {
-	case e != nil && row.Version >= e.row.Version:
-		*e = cached{row, true, at}
-	case e != nil, k.told == 0, revision < k.told, revision < k.least:
-		// It is old, or nobody would tell its next change, or has told it already.
-	case k.table == "" || k.table == p.table:
-		k.add(p, &cached{row, true, at})
+	case !k.keeps(p) || revision < k.least: // nobody would tell its next change, or it is old
+	case e == nil && revision >= k.told:
+		k.add(p, &cached{row, true, at, k.told})
+	case e != nil && revision >= e.since && row.Version >= e.row.Version:
+		*e = cached{row, true, at, e.since}
 	}
 }
 
@@ -134,7 +140,7 @@ func (k *Cache) keep(p place, row store.Row, revision uint64, at time.Time) {
 func (k *Cache) add(p place, c *cached) {
 	if len(k.rows) >= maxCached {
 		for other, e := range k.rows {
-			if !e.known {
+			if e.row.Version > k.told {
 				k.least = max(k.least, e.row.Version)
 			}
 			delete(k.rows, other)
@@ -172,7 +178,7 @@ func (k *Cache) wrote(o *store.Op, version, revision uint64, at time.Time) {
 	e := k.rows[p]
 	switch o.Kind {
 	case store.Create, store.Put:
-		k.keep(p, store.Row{Key: o.Key, Version: version, Columns: slices.Clone(o.Columns)}, revision, at)
+		k.keep(p, store.Row{Key: o.Key, Version: version, Columns: merged(nil, o.Columns)}, revision, at)
 	case store.Update:
 		if c := o.Condition; e != nil && e.known && c != nil && c.Version != nil && *c.Version == e.row.Version {
 			k.keep(p, store.Row{Key: o.Key, Version: version, Columns: merged(e.row.Columns, o.Columns)}, revision, at)
@@ -188,11 +194,12 @@ func (k *Cache) wrote(o *store.Op, version, revision uint64, at time.Time) {
 
 // unknown says that a row has at least a version. k.mu is held.
 func (k *Cache) unknown(p place, version uint64) {
-	if version <= k.told {
+	if !k.keeps(p) || version <= k.told {
 		delete(k.rows, p)
+		k.least = max(k.least, version)
 		return
 	}
-	c := &cached{row: store.Row{Version: version}}
+	c := &cached{row: store.Row{Version: version}, since: k.told}
 	if e := k.rows[p]; e != nil {
 		*e = *c
 		return
@@ -200,10 +207,11 @@ func (k *Cache) unknown(p place, version uint64) {
 	k.add(p, c)
 }
 
-// merged returns columns with some that were written.
+// merged returns columns with copies of some that were written.
 func merged(all, wrote store.Columns) store.Columns {
 	all = slices.Clone(all)
 	for _, c := range wrote {
+		c.Value = bytes.Clone(c.Value)
 		i := slices.IndexFunc(all, func(o store.Column) bool { return o.Name == c.Name })
 		if i < 0 {
 			all = append(all, c)
@@ -255,7 +263,7 @@ func (k *Cache) update(told store.WatchResponse) {
 		case c.Removed:
 			delete(k.rows, p)
 		default:
-			*e = cached{store.Row{Key: c.Key, Version: c.Revision, Columns: c.Columns}, true, e.at}
+			*e = cached{store.Row{Key: c.Key, Version: c.Revision, Columns: c.Columns}, true, e.at, e.since}
 		}
 	}
 	k.told = told.Revision
@@ -269,9 +277,6 @@ func (k *Cache) pass() {
 		k.marks = k.marks[1:]
 	}
 }
-
-// afterAll comes after the names of all tables.
-const afterAll = "~"
 
 // mark asks again and again which revision is the newest one, until ctx ends.
 func (k *Cache) mark(ctx context.Context) {
@@ -287,7 +292,7 @@ func (k *Cache) mark(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		out, err := k.client.Do(ctx, store.Op{Kind: store.ListTables, Start: afterAll})
+		out, err := k.client.Do(ctx, store.Op{Kind: store.ListTables, Start: store.AfterAll})
 		if err != nil {
 			continue
 		}

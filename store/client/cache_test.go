@@ -143,3 +143,66 @@ func TestCacheWrites(t *testing.T) {
 		}
 	}
 }
+
+// internal returns a cache of table t whose watch does not run: the test tells it what that would.
+func internal(cl *Client) *Cache {
+	k := NewCache(cl, "t")
+	k.Close()
+	k.told = 10
+	return k
+}
+
+func row(key string, version uint64) store.Row {
+	return store.Row{Key: key, Version: version, Columns: store.Value([]byte("1"))}
+}
+
+// What arrives late, or whose next change nobody tells, is not kept.
+func TestCacheKeeps(t *testing.T) {
+	_, cl := serveTable(t, 1)
+	now, p := time.Now(), place{"t", "k"}
+	kept := func(k *Cache) bool { _, there := k.find(p, now); return there }
+
+	k := internal(cl)
+	k.find(p, now.Add(time.Hour))  // a read begins,
+	k.keep(p, row("k", 5), 9, now) // and one ends that was of an earlier revision than what was told
+	k.update(store.WatchResponse{Revision: 11, Changes: []store.Change{{Revision: 11, Table: "t", Key: "k",
+		Removed: true}}})
+	k.find(p, now.Add(time.Hour))
+	k.keep(p, row("k", 5), 10, now)
+	if kept(k) {
+		t.Error("a row that was read before it was removed is kept")
+	}
+	k.keep(p, row("k", 12), 12, now)
+	if !kept(k) {
+		t.Error("a row that was read since is not kept")
+	}
+
+	k = internal(cl)
+	k.told = 0 // the watch has not begun
+	k.wrote(&store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(nil)}, 12, 12, now)
+	k.keep(p, row("k", 12), 12, now)
+	k.told = 12
+	if kept(k) {
+		t.Error("a row is kept that was read before the watch began")
+	}
+	k.keep(p, row("k", 11), 11, now)
+	if kept(k) {
+		t.Error("a row is kept that is older than a write of the cache")
+	}
+
+	k = internal(cl)
+	other := place{"u", "k"}
+	k.wrote(&store.Op{Kind: store.Put, Table: "u", Key: "k", Columns: store.Value(nil)}, 12, 12, now)
+	k.keep(other, row("k", 12), 12, now)
+	if _, there := k.find(other, now); there || len(k.rows) > 0 {
+		t.Error("a row of another table is kept")
+	}
+
+	k = internal(cl)
+	value := []byte("1")
+	k.wrote(&store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(value)}, 12, 12, now)
+	value[0] = '2'
+	if got, there := k.find(p, now); !there || string(got.Columns[0].Value) != "1" {
+		t.Errorf("what the caller has changed since it was written: %+v", got)
+	}
+}

@@ -18,7 +18,7 @@ import (
 // *store.Error: if its code is store.Forgotten, read what is there now and watch after the revision of that.
 func (c *Client) Watch(ctx context.Context, table, prefix string, after *uint64) iter.Seq2[store.WatchResponse, error] {
 	return func(yield func(store.WatchResponse, error) bool) {
-		w := watching{client: c, yield: yield,
+		w := watching{client: c, yield: yield, without: map[string]bool{},
 			request: store.WatchRequest{Namespace: c.namespace, Table: table, Prefix: prefix, After: after}}
 		w.run(ctx)
 	}
@@ -29,9 +29,9 @@ type watching struct {
 	client  *Client
 	request store.WatchRequest
 	yield   func(store.WatchResponse, error) bool
-	ended   bool // the loop was left
-	heard   bool // from the present controller
-	without int  // how many controllers have forgotten the changes, one after the other
+	ended   bool            // the loop was left
+	heard   bool            // from the present controller
+	without map[string]bool // the controllers that have forgotten the next changes
 }
 
 // run watches at one controller after the other.
@@ -42,11 +42,12 @@ func (w *watching) run(ctx context.Context) {
 	wait := leastPause
 	for at := 0; ; at = (at + 1) % len(w.client.addresses) {
 		w.heard = false
-		err := w.at(ctx, w.client.addresses[at])
+		address := w.client.addresses[at]
+		err := w.at(ctx, address)
 		switch {
 		case w.ended || ctx.Err() != nil:
 			return
-		case w.final(err):
+		case w.final(address, err):
 			w.yield(store.WatchResponse{}, err)
 			return
 		case w.heard:
@@ -63,7 +64,7 @@ func (w *watching) run(ctx context.Context) {
 }
 
 // final reports whether the other controllers would end the watch with the same error.
-func (w *watching) final(err error) bool {
+func (w *watching) final(address string, err error) bool {
 	refused, is := errors.AsType[*store.Error](err)
 	switch {
 	case errors.Is(err, rpc.ErrNoStore):
@@ -71,8 +72,8 @@ func (w *watching) final(err error) bool {
 	case !is || refused.Code == store.Unavailable || refused.Code == store.Unknown:
 		return false
 	case refused.Code == store.Forgotten: // another controller may know them
-		w.without++
-		return w.without >= len(w.client.addresses)
+		w.without[address] = true
+		return len(w.without) == len(w.client.addresses)
 	}
 	return true
 }
@@ -96,7 +97,7 @@ func (w *watching) at(ctx context.Context, address string) error {
 		late.Stop()
 		w.heard = true
 		if after := w.request.After; after == nil || r.Revision > *after {
-			w.without = 0
+			clear(w.without)
 		}
 		w.request.After = &r.Revision
 		if !w.yield(r, nil) {

@@ -24,7 +24,7 @@ func init() { // they refer to methods that refer to them
 		"len":   {1, 1, (*machine).length},
 		"str":   {1, 1, func(m *machine, a []Value) Value { return m.text(a[0]) }},
 		"bool":  {1, 1, func(_ *machine, a []Value) Value { return truth(a[0]) }},
-		"type":  {1, 1, func(_ *machine, a []Value) Value { return typeOf(a[0]) }},
+		"type":  {1, 1, func(_ *machine, a []Value) Value { return TypeOf(a[0]) }},
 		"int":   {1, 2, (*machine).number},
 		"abs":   {1, 1, (*machine).absolute},
 		"range": {1, 3, (*machine).numbers},
@@ -106,7 +106,7 @@ func (m *machine) length(args []Value) Value {
 	case numbers:
 		return v.len()
 	}
-	m.fail("a %s has no length", typeOf(args[0]))
+	m.fail("a %s has no length", TypeOf(args[0]))
 	return nil
 }
 
@@ -136,14 +136,14 @@ func (m *machine) number(args []Value) Value {
 		}
 		return i
 	}
-	m.fail("a %s is not a number", typeOf(args[0]))
+	m.fail("a %s is not a number", TypeOf(args[0]))
 	return nil
 }
 
 func (m *machine) absolute(args []Value) Value {
 	i, is := args[0].(int64)
 	if !is {
-		m.fail("a %s is not a number", typeOf(args[0]))
+		m.fail("a %s is not a number", TypeOf(args[0]))
 	}
 	if i < 0 {
 		return m.unary(syntax.MINUS, i)
@@ -234,6 +234,8 @@ func (m *machine) method(receiver Value, name string, args []Value, named *Dict)
 		if named == nil {
 			named = NewDict()
 		}
+		m.charge(Tuple(args)) // it copies them
+		m.charge(named)
 		v, err := m.host.Call(name, args, named)
 		if err != nil {
 			panic(stop{err})
@@ -256,14 +258,14 @@ func (m *machine) method(receiver Value, name string, args []Value, named *Dict)
 	d, there := methods[name]
 	switch {
 	case !there:
-		m.fail("a %s has no method %s", typeOf(receiver), name)
+		m.fail("a %s has no method %s", TypeOf(receiver), name)
 	case len(args) < d.least || len(args) > d.most:
 		m.fail("%s has %d to %d arguments, %d are given", name, d.least, d.most, len(args))
 	}
 	return d.run(m, append([]Value{receiver}, args...))
 }
 
-// charge counts a value that the host has made.
+// charge counts a value that the host makes or copies.
 func (m *machine) charge(v Value) {
 	m.grow(itemSize)
 	switch v := v.(type) {
@@ -278,8 +280,9 @@ func (m *machine) charge(v Value) {
 			m.charge(item)
 		}
 	case *Dict:
-		for _, value := range v.All {
+		for k, value := range v.All {
 			m.grow(entrySize)
+			m.charge(k)
 			m.charge(value)
 		}
 	}
@@ -289,7 +292,7 @@ func (m *machine) charge(v Value) {
 func (m *machine) str(v Value) string {
 	s, is := v.(string)
 	if !is {
-		m.fail("a string is needed, not a %s", typeOf(v))
+		m.fail("a string is needed, not a %s", TypeOf(v))
 	}
 	m.work(len(s))
 	return s

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 // counting is a Host that counts its calls.
@@ -145,6 +146,8 @@ func TestErrors(t *testing.T) {
 		{body("return 1.5"), "whole numbers"},
 		{body("return 9223372036854775808"), "whole numbers"},
 		{body("return 1 / 2"), "use //"},
+		{body("return b'a'"), "use a string"},
+		{body("x = 1\n  if x:\n    return z\n  return w"), "line 4: undefined: z"},
 		{body("return len(*args)"), "* and **"},
 		{body("def f(): pass"), "functions in functions"},
 		{"def f(*a): pass\n" + body("pass"), "a parameter is a name"},
@@ -231,6 +234,9 @@ func TestLimits(t *testing.T) {
 		"def run(args): return ('x' * 1000).split('x') * 1000",
 		"def run(args):\n  s = 'a b ' * 10000\n  return [s.split() for i in range(1000)]",
 		"X = [0] * (1 << 29)\ndef run(args): pass",
+		loop("x, y = {'x' * 100000: i}, {'x' * 100000: i}\n    [x] * 300 == [y] * 300"),
+		loop("store.thing('x' * 10000)"),
+		loop("t = (t, t)\n    store.thing(t)"),
 	} {
 		limits := enough()
 		if got, err := run(t, source, limits); !errors.Is(err, ErrLimit) {
@@ -239,6 +245,35 @@ func TestLimits(t *testing.T) {
 		if limits.Steps < 0 || limits.Bytes < 0 {
 			t.Errorf("%s: %+v are left", source, *limits)
 		}
+	}
+}
+
+// Statements that contain long expressions are not looked at again and again, and names that nobody has defined are not
+// compared with all others: these took seconds.
+func TestParseAndRunAreFast(t *testing.T) {
+	long := "1" + strings.Repeat("+1", 7000)
+	limits := enough()
+	if _, err := run(t, "def run(args):\n  for i in range(100000):\n    if 0:\n      "+long, limits); !errors.Is(err,
+		ErrLimit) {
+		t.Error(err)
+	}
+	var b strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&b, "n%03d=0\n", i)
+	}
+	b.WriteString("def run(args): return [")
+	for i := range 900 {
+		fmt.Fprintf(&b, "m%03d,", i)
+	}
+	b.WriteString("]\n")
+	began := time.Now()
+	for range 20 {
+		if _, err := Parse(b.String()); err == nil || !strings.Contains(err.Error(), "line 901: undefined: m000") {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(began); took > 20*time.Second { // each took 2 seconds
+		t.Errorf("20 programs were refused in %v", took)
 	}
 }
 

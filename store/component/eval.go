@@ -164,7 +164,7 @@ func (m *machine) index(x, i Value) Value {
 		}
 		return v
 	}
-	m.fail("a %s has no items with an index", typeOf(x))
+	m.fail("a %s has no items with an index", TypeOf(x))
 	return nil
 }
 
@@ -180,7 +180,7 @@ func (m *machine) slice(f []Value, x *syntax.SliceExpr) Value {
 	case string:
 		n = len(v)
 	default:
-		m.fail("a %s has no slices", typeOf(v))
+		m.fail("a %s has no slices", TypeOf(v))
 	}
 	if x.Step != nil {
 		m.fail("slices have no steps in a component")
@@ -209,7 +209,7 @@ func (m *machine) bound(f []Value, x syntax.Expr, otherwise, n int) int {
 	}
 	i, is := v.(int64)
 	if !is {
-		m.fail("an end of a slice is a number, not a %s", typeOf(v))
+		m.fail("an end of a slice is a number, not a %s", TypeOf(v))
 	}
 	if i < 0 {
 		i += int64(n)
@@ -238,7 +238,7 @@ func (m *machine) call(f []Value, x *syntax.CallExpr) Value {
 	case builtin:
 		return m.builtin(string(callee), args, named)
 	}
-	m.fail("a %s cannot be called", typeOf(callee))
+	m.fail("a %s cannot be called", TypeOf(callee))
 	return nil
 }
 

@@ -142,7 +142,7 @@ func (m *machine) block(f []Value, list []syntax.Stmt) (how flow, result Value) 
 
 func (m *machine) do(f []Value, s syntax.Stmt) (how flow, result Value) {
 	m.step(1)
-	m.line = syntax.Start(s).Line
+	m.line = m.program.lines[s]
 	switch s := s.(type) {
 	case *syntax.ExprStmt:
 		m.eval(f, s.X)
@@ -211,7 +211,7 @@ func (m *machine) each(v Value) iter.Seq[Value] {
 				}
 			}
 		default:
-			m.fail("a %s has no items", typeOf(v))
+			m.fail("a %s has no items", TypeOf(v))
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (m *machine) setIndex(x, i, v Value) {
 	case *Dict:
 		m.set(x, i, v)
 	default:
-		m.fail("nothing can be assigned to an item of a %s", typeOf(x))
+		m.fail("nothing can be assigned to an item of a %s", TypeOf(x))
 	}
 }
 
@@ -326,7 +326,7 @@ func (m *machine) setIndex(x, i, v Value) {
 func (m *machine) place(i Value, n int) int {
 	at, is := i.(int64)
 	if !is {
-		m.fail("an index is a number, not a %s", typeOf(i))
+		m.fail("an index is a number, not a %s", TypeOf(i))
 	}
 	if at < 0 {
 		at += int64(n)

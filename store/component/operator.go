@@ -24,7 +24,7 @@ func (m *machine) unary(op syntax.Token, v Value) Value {
 	case is && op == syntax.MINUS:
 		return -i
 	}
-	m.fail("%s is not for a %s", op, typeOf(v))
+	m.fail("%s is not for a %s", op, TypeOf(v))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (m *machine) binary(op syntax.Token, a, b Value) Value {
 }
 
 func (m *machine) unsuited(op syntax.Token, a, b Value) Value {
-	m.fail("%s is not for a %s and a %s", op, typeOf(a), typeOf(b))
+	m.fail("%s is not for a %s and a %s", op, TypeOf(a), TypeOf(b))
 	return nil
 }
 
@@ -209,7 +209,7 @@ func (m *machine) contains(x, v Value) bool {
 	case string:
 		s, is := v.(string)
 		if !is {
-			m.fail("in a string there are only strings, not a %s", typeOf(v))
+			m.fail("in a string there are only strings, not a %s", TypeOf(v))
 		}
 		m.work(len(x))
 		return strings.Contains(x, s)
@@ -249,8 +249,8 @@ func (m *machine) format(s string, v Value) Value {
 			m.fail("%%%c is not possible: use %%s and %%d", c)
 		case len(values) == 0:
 			m.fail("there are too few values for the format")
-		case c == 'd' && typeOf(values[0]) != "int":
-			m.fail("%%d is for a number, not for a %s", typeOf(values[0]))
+		case c == 'd' && TypeOf(values[0]) != "int":
+			m.fail("%%d is for a number, not for a %s", TypeOf(values[0]))
 		}
 		part := m.text(values[0])
 		m.grow(len(part))

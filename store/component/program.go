@@ -21,6 +21,7 @@ type Program struct {
 	globals int // how many
 	locals  int // of comprehensions outside functions
 	main    int // index of entry among the globals
+	lines   map[syntax.Stmt]int32
 }
 
 // Error says where a component is wrong, or has failed.
@@ -51,13 +52,20 @@ func Parse(source string) (*Program, error) {
 		err = supported(file)
 	}
 	if err == nil {
-		err = resolve.File(file, func(name string) bool { return name == hostName }, isBuiltin)
+		err = bind(file)
 	}
 	if err != nil {
 		return nil, located(err)
 	}
 	module := file.Module.(*resolve.Module)
-	p := &Program{file: file, globals: len(module.Globals), locals: len(module.Locals), main: -1}
+	p := &Program{file: file, globals: len(module.Globals), locals: len(module.Locals), main: -1,
+		lines: map[syntax.Stmt]int32{}}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if s, is := n.(syntax.Stmt); is {
+			p.lines[s] = lineOf(s)
+		}
+		return true
+	})
 	for _, s := range file.Stmts {
 		if d, is := s.(*syntax.DefStmt); is && d.Name.Name == entry && len(d.Params) == 1 {
 			p.main = d.Name.Binding.(*resolve.Binding).Index
@@ -67,6 +75,43 @@ func Parse(source string) (*Program, error) {
 		return nil, &Error{0, "there is no function " + entry + " with one parameter, the arguments"}
 	}
 	return p, nil
+}
+
+// lineOf returns the line of a statement. syntax.Start looks at all of it.
+func lineOf(s syntax.Stmt) int32 {
+	switch s := s.(type) {
+	case *syntax.IfStmt:
+		return s.If.Line
+	case *syntax.ForStmt:
+		return s.For.Line
+	case *syntax.DefStmt:
+		return s.Def.Line
+	case *syntax.AssignStmt:
+		return s.OpPos.Line
+	}
+	return syntax.Start(s).Line
+}
+
+// bind resolves the names in a file. Those that nobody has defined are kept from the resolver, which would look for
+// similar ones, and that takes seconds.
+func bind(file *syntax.File) error {
+	unknown := ""
+	err := resolve.File(file, func(name string) bool {
+		if name != hostName && !isBuiltin(name) && unknown == "" {
+			unknown = name
+		}
+		return !isBuiltin(name)
+	}, isBuiltin)
+	if err != nil || unknown == "" {
+		return err
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if x, is := n.(*syntax.Ident); is && x.Name == unknown && err == nil {
+			err = failAt(x.NamePos, "undefined: %s", unknown)
+		}
+		return true
+	})
+	return err
 }
 
 // located converts an error of the parser or resolver.
@@ -151,6 +196,9 @@ func supportedOne(n syntax.Node) error {
 	case *syntax.Literal:
 		switch v := n.Value.(type) {
 		case string:
+			if n.Token == syntax.BYTES {
+				return at("bytes: use a string")
+			}
 		case int64:
 			if v == math.MinInt64 { // the parser has no such literal
 				return at("this number")

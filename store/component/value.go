@@ -109,8 +109,8 @@ func (d *Dict) remove(key Value) {
 	d.entries, d.removed = kept, 0
 }
 
-// typeOf names the type of a value, as type() does.
-func typeOf(v Value) string {
+// TypeOf names the type of a value, as type() does.
+func TypeOf(v Value) string {
 	switch v.(type) {
 	case nil:
 		return "NoneType"
@@ -166,7 +166,7 @@ func (m *machine) key(v Value) Value {
 	case int64, bool:
 		return v
 	}
-	m.fail("a key of a dictionary is a string or a number, not a %s", typeOf(v))
+	m.fail("a key of a dictionary is a string or a number, not a %s", TypeOf(v))
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (m *machine) equal(a, b Value) bool {
 			return false
 		}
 		for k, v := range a.All {
-			if other, there := b.Get(k); !there || !m.deeper(func() bool { return m.equal(v, other) }) {
+			if other, there := b.Get(m.key(k)); !there || !m.deeper(func() bool { return m.equal(v, other) }) {
 				return false
 			}
 		}
@@ -247,7 +247,7 @@ func (m *machine) compare(a, b Value) int {
 			return m.compareAll(a.Items, b.Items)
 		}
 	}
-	m.fail("%s and %s have no order", typeOf(a), typeOf(b))
+	m.fail("%s and %s have no order", TypeOf(a), TypeOf(b))
 	return 0
 }
 
@@ -321,7 +321,7 @@ func (m *machine) write(b *strings.Builder, v Value) {
 		b.WriteByte('}')
 		return
 	default:
-		b.WriteString("<" + typeOf(v) + ">")
+		b.WriteString("<" + TypeOf(v) + ">")
 	}
 	m.grow(b.Len() - start)
 }

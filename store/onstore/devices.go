@@ -172,10 +172,7 @@ func (d *devices) create(ctx context.Context, now device) error {
 		_, gone := d.do(ctx, store.Op{Kind: store.Delete, Table: deviceTable, Key: key})
 		return cmp.Or(gone, err)
 	}
-	if err != nil {
-		return err
-	}
-	return d.index(ctx, now.IP, key)
+	return d.indexed(ctx, err, noAddress, now.IP, key)
 }
 
 // index adds a device to those that have an address of IPv4.

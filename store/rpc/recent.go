@@ -14,6 +14,9 @@ type mark struct {
 	at       time.Time
 }
 
+// readTimeout is how long the replica has to answer. Then the leader is asked.
+const readTimeout = time.Second
+
 // maxMarks bounds the namespaces that have marks. If they are more, the marks begin anew.
 const maxMarks = 1024
 
@@ -40,6 +43,8 @@ func (s *server) recent(ctx context.Context, namespace string, since time.Time, 
 	if !there || m.at.Before(since) {
 		return nil, false
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	answer, ok := s.behind.Read(ctx, store.ActorOf(namespace), request)
 	if !ok || store.RevisionOf(answer) < m.revision {
 		return nil, false // what is refused goes to the leader too: the refusal may be of old rows

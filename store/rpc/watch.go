@@ -53,7 +53,7 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err != nil {
 		return err
 	}
-	changes, err := s.feed.Read(w, tables, revision)
+	changes, err := s.feed.Cursor(w, tables, revision)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 			}
 		}
 		if due {
-			if _, revision, err = s.tables(ctx, w.Namespace, afterAll); err != nil {
+			if _, revision, err = s.tables(ctx, w.Namespace, store.AfterAll); err != nil {
 				return err
 			}
 			changes.Current(revision)
@@ -89,7 +89,7 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 }
 
 // next waits for changes until a time.
-func (s *server) next(ctx context.Context, from *store.Reader, namespace string, until time.Time) ([]store.Change,
+func (s *server) next(ctx context.Context, from *store.Cursor, namespace string, until time.Time) ([]store.Change,
 	error) {
 	waiting, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -103,9 +103,6 @@ func (s *server) next(ctx context.Context, from *store.Reader, namespace string,
 	}
 	return list, err
 }
-
-// afterAll comes after the names of all tables.
-const afterAll = "~"
 
 // tables returns the tables of a namespace from a name on, and its revision. The error is a *store.Error.
 func (s *server) tables(ctx context.Context, namespace, start string) (all map[string]store.Table, revision uint64,
