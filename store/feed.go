@@ -37,12 +37,30 @@ type space struct {
 
 // run is changes from the log of one group, without gaps. A namespace that moves goes on in the log of another one.
 type run struct {
-	group   uint64
-	first   uint64 // revision of changes[0], or of the next one
-	changes []committed
+	group uint64
+	first uint64 // revision of the first change, or of the next one
+
+	ring []committed // a power of two
+	head int         // of the first change in it
+	len  int
 }
 
-func (r *run) next() uint64 { return r.first + uint64(len(r.changes)) }
+func (r *run) next() uint64 { return r.first + uint64(r.len) }
+
+// at returns change i.
+func (r *run) at(i int) *committed { return &r.ring[(r.head+i)&(len(r.ring)-1)] }
+
+func (r *run) push(c committed) {
+	if r.len == len(r.ring) {
+		larger := make([]committed, max(64, 2*len(r.ring)))
+		for i := range r.len {
+			larger[i] = *r.at(i)
+		}
+		r.ring, r.head = larger, 0
+	}
+	r.len++
+	*r.at(r.len - 1) = c
+}
 
 // committed is a change of a row, or if the table is 0, of the table that has the key as its name.
 type committed struct {
@@ -101,16 +119,16 @@ func (f *Feed) add(group uint64, namespace string, revision uint64, changes []co
 	}
 	r := s.runs[i]
 	if r.next() != first { // a snapshot has replaced a part of the log, or the namespace was elsewhere
-		f.forget(s, r, len(r.changes))
+		f.forget(s, r, r.len)
 		r.first = first
 	}
 	for i := range changes {
 		changes[i].revision = first + uint64(i)
 		size := changes[i].size()
 		s.bytes, f.bytes = s.bytes+size, f.bytes+size
+		r.push(changes[i])
 	}
-	r.changes = append(r.changes, changes...)
-	for s.bytes > maxSpaceBytes || len(r.changes) > maxFeedChanges {
+	for s.bytes > maxSpaceBytes || r.len > maxFeedChanges {
 		f.forgetSome(s)
 	}
 	for f.bytes > maxFeedBytes {
@@ -134,23 +152,23 @@ func (f *Feed) largest() (most *space) {
 // forgetSome forgets a part of the oldest changes of a namespace: not one at a time, because that would be slow.
 func (f *Feed) forgetSome(s *space) {
 	var oldest *run
-	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return len(r.changes) == 0 })
+	s.runs = slices.DeleteFunc(s.runs, func(r *run) bool { return r.len == 0 })
 	for _, r := range s.runs {
 		if oldest == nil || r.first < oldest.first {
 			oldest = r
 		}
 	}
-	f.forget(s, oldest, max(1, len(oldest.changes)/8))
+	f.forget(s, oldest, max(1, oldest.len/8))
 }
 
 // forget forgets the first n changes of a run.
 func (f *Feed) forget(s *space, r *run, n int) {
 	for i := range n {
-		size := r.changes[i].size()
+		size := r.at(i).size()
 		s.bytes, f.bytes = s.bytes-size, f.bytes-size
+		*r.at(i) = committed{}
 	}
-	clear(r.changes[:n])
-	r.changes, r.first = r.changes[n:], r.first+uint64(n)
+	r.head, r.len, r.first = r.head+n, r.len-n, r.first+uint64(n)
 }
 
 // after appends changes after a revision to list, at most most. news is closed when there may be more. gap says that
@@ -167,8 +185,9 @@ func (f *Feed) after(namespace string, revision uint64, most int, list []committ
 	next := revision + 1
 	for _, r := range s.runs {
 		if next >= r.first && next < r.next() {
-			from := r.changes[next-r.first:]
-			list = append(list, from[:min(len(from), most)]...)
+			for i := next - r.first; i < uint64(r.len) && len(list) < most; i++ {
+				list = append(list, *r.at(int(i)))
+			}
 			return list, nil, false
 		}
 		gap = gap || r.first > next

@@ -104,8 +104,8 @@ func TestFeedIsBounded(t *testing.T) {
 	total := 0
 	for _, s := range f.spaces {
 		for _, r := range s.runs {
-			for i := range r.changes {
-				total += r.changes[i].size()
+			for i := range r.len {
+				total += r.at(i).size()
 			}
 		}
 	}

@@ -83,10 +83,21 @@ func (b *batch) givenUp() bool {
 	return len(b.work) > 0 && !slices.ContainsFunc(b.work, func(w *work) bool { return !w.givenUp })
 }
 
+// While as many requests as pipelined are on the way, work waits until there is fullQueue of it, or one is answered: a
+// request costs much more than what is in it.
+const (
+	pipelined = 2
+	fullQueue = 64
+)
+
+func (l *lane) gathers() bool {
+	return len(l.sent) >= pipelined && len(l.queue) < fullQueue && !l.queue[0].alone
+}
+
 // cut makes a batch of what waits in a lane; nil if nothing does, or too many are sent.
 func (c *Client) cut(i int) *batch {
 	l := &c.lanes[i]
-	if len(l.queue) == 0 || len(l.sent) >= store.Window {
+	if len(l.queue) == 0 || len(l.sent) >= store.Window || l.gathers() {
 		return nil
 	}
 	c.batches++

@@ -71,6 +71,7 @@ type Reaction struct {
 	Out    of13.Port // where the packet goes; 0: nowhere
 	MAC    of13.MAC  // that answers a request of ARP; zero: none
 	Member *Member   // that gets the packets of this host to the virtual address
+	Once   bool      // for this packet only: the switch asks again for the next one
 }
 
 // App is an application.

@@ -21,7 +21,7 @@ type one struct {
 	calls uint64
 }
 
-func newStore(t *testing.T) *one {
+func newStore(t testing.TB) *one {
 	t.Helper()
 	core, err := ledger.New([]ledger.Application{store.New()}, ledger.Limits{})
 	if err == nil {

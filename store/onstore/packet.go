@@ -64,7 +64,7 @@ func (r Reaction) messages(dst []byte, p *Packet, in *of13.PacketIn) []byte {
 		return dst
 	default:
 		out.Actions = of13.Actions(nil).Output(r.Out, 0)
-		if r.Out != of13.PortFlood {
+		if r.Out != of13.PortFlood && !r.Once {
 			match := of13.Match(nil).WithInPort(p.InPort).WithEthDst(p.Dst).WithEthSrc(p.Src)
 			dst = add(dst, switchPriority, flowIdleTimeout, match, out.Actions)
 		}
