@@ -90,8 +90,8 @@ func TestNoStoreAfterExecution(t *testing.T) {
 	lose.Store(true)
 	var calling sync.WaitGroup
 	for i := range store.Window {
-		calling.Go(func() {
-			_, err := cl.Do(t.Context(), add("t"))
+		calling.Go(func() { // a batch waits for no others
+			_, err := cl.Batch(t.Context(), []store.Op{add("t")}, []store.Op{add("t")})
 			if _, unknown := errors.AsType[*UnknownError](err); !unknown {
 				t.Errorf("it may be executed: %v", err)
 			}
