@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -33,7 +35,14 @@ type space struct {
 	runs  []*run
 	bytes int
 	news  chan struct{} // closed when a change is added; nil if nobody waits
+	// made are the tables whose making was seen, by the id of their rows: what they were called, also after they are
+	// dropped.
+	made map[uint64]named
 }
+
+// maxMade bounds the tables of a namespace that are remembered. Then they are forgotten, and watches that begin before
+// one of them was dropped end with Forgotten.
+const maxMade = 4 * MaxTables
 
 // run is changes from the log of one group, without gaps. A namespace that moves goes on in the log of another one.
 type run struct {
@@ -127,6 +136,7 @@ func (f *Feed) add(group uint64, namespace string, revision uint64, changes []co
 		size := changes[i].size()
 		s.bytes, f.bytes = s.bytes+size, f.bytes+size
 		r.push(changes[i])
+		s.remember(&changes[i])
 	}
 	for s.bytes > maxSpaceBytes || r.len > maxFeedChanges {
 		f.forgetSome(s)
@@ -138,6 +148,21 @@ func (f *Feed) add(group uint64, namespace string, revision uint64, changes []co
 		close(s.news)
 		s.news = nil
 	}
+}
+
+// remember notes a table that is made.
+func (s *space) remember(c *committed) {
+	if c.table != 0 || c.value == nil {
+		return
+	}
+	var t table
+	if json.Unmarshal(c.value, &t) != nil {
+		return // a watch will say so
+	}
+	if s.made == nil || len(s.made) >= maxMade {
+		s.made = map[uint64]named{}
+	}
+	s.made[t.ID] = named{c.key, &t.Definition}
 }
 
 func (f *Feed) largest() (most *space) {
@@ -221,6 +246,11 @@ const (
 // told it.
 func (f *Feed) Cursor(w WatchRequest, tables map[string]Table, revision uint64) (*Cursor, error) {
 	r := &Cursor{feed: f, watch: watcher{w, map[uint64]named{}}, at: revision, current: revision}
+	f.mu.Lock()
+	if s := f.spaces[w.Namespace]; s != nil {
+		maps.Copy(r.watch.tables, s.made)
+	}
+	f.mu.Unlock()
 	for name, t := range tables {
 		r.watch.learn(t.Version, name, &t.Definition)
 	}

@@ -113,3 +113,22 @@ func TestFeedIsBounded(t *testing.T) {
 		t.Errorf("%d bytes are counted, %d are there", f.bytes, total)
 	}
 }
+
+// A watch that begins before a table was dropped is told of its rows.
+func TestWatchOfDroppedTable(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"})
+	r.must("n", Op{Kind: Put, Table: "t", Key: "k", Columns: Value([]byte("1"))})
+	r.must("n", Op{Kind: Delete, Table: "t", Key: "k"}, Op{Kind: DropTable, Table: "t"})
+	for _, f := range r.feeds {
+		after := uint64(1)
+		c, err := f.Cursor(WatchRequest{Namespace: "n", Table: "t", After: &after}, map[string]Table{}, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.Next(context.Background())
+		if err != nil || len(list) != 3 || list[0].Key != "k" || !list[1].Removed || !list[2].Removed {
+			t.Errorf("told %+v, %v", list, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,15 +21,30 @@ import (
 
 // storeApp is a process of holdfast store app.
 type storeApp struct {
-	cmd  *exec.Cmd
-	said bytes.Buffer
+	cmd *exec.Cmd
+	mu  sync.Mutex // guards log
+	log bytes.Buffer
+}
+
+// Write takes what the process logs.
+func (a *storeApp) Write(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.log.Write(b)
+}
+
+// connected reports whether the switch has connected.
+func (a *storeApp) connected() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return strings.Contains(a.log.String(), "switch connected")
 }
 
 // startApp starts an application on the store, which ends with the test.
 func (s *testCluster) startApp(args ...string) *storeApp {
 	s.t.Helper()
 	a := &storeApp{cmd: exec.Command(plain, append([]string{"store", "app", "--config", s.ClusterFile()}, args...)...)}
-	a.cmd.Stderr = &a.said
+	a.cmd.Stderr = a
 	s.check(a.cmd.Start())
 	s.t.Cleanup(func() { a.kill(syscall.SIGTERM) })
 	return a
@@ -64,9 +80,12 @@ func TestStoreApps(t *testing.T) {
 	vip := netip.MustParseAddr("10.100.0.100")
 	members := fmt.Sprintf("%v/020100000064=10.100.0.2/%s@2,10.100.0.3/%s@3", vip, hosts[1].MAC, hosts[2].MAC)
 	learning := s.startApp("learning", "--variant", "cache", "--listen", at[0])
-	s.startApp("balancer", "--variant", "micro", "--listen", at[1], "--vip", members)
-	s.startApp("devices", "--variant", "cols", "--listen", at[2])
+	balancer := s.startApp("balancer", "--variant", "micro", "--listen", at[1], "--vip", members)
+	devicesApp := s.startApp("devices", "--variant", "cols", "--listen", at[2])
 	s.check(sw.SetControllers(at[:3]...))
+	await.Until(t, "the switch to connect", func() bool {
+		return learning.connected() && balancer.connected() && devicesApp.connected()
+	})
 	ping := func(from *netlab.Host, to netip.Addr) {
 		t.Helper()
 		await.Until(t, "an answer from "+to.String(), func() bool {
@@ -90,8 +109,9 @@ func TestStoreApps(t *testing.T) {
 	await.Until(t, "two devices or more", func() bool { return devices() >= 2 }) // a repeated ping has the next member
 	// The next process knows what the killed one has learned.
 	learning.kill(syscall.SIGKILL)
-	s.startApp("learning", "--variant", "cache", "--listen", at[3])
+	learning = s.startApp("learning", "--variant", "cache", "--listen", at[3])
 	s.check(sw.SetControllers(at[3], at[1], at[2]))
+	await.Until(t, "the switch to connect to the next one", learning.connected)
 	s.check(s.leader().Kill())
 	ping(hosts[1], hosts[2].Addr.Addr())
 	_, err = sw.OFCtl("del-flows")
