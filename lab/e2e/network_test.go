@@ -275,8 +275,8 @@ func (lane *slowLane) repeat(t *testing.T, n int) {
 	}
 }
 
-// ovsStations makes an Open vSwitch with n hosts, at ports 1 to n, and connects it by an address in the lab.
-func ovsStations(t *testing.T, lab *netlab.Lab, n int) (*netlab.Switch, []*station) {
+// oneSwitch makes an Open vSwitch with n hosts, at ports 1 to n.
+func oneSwitch(t *testing.T, lab *netlab.Lab, n int) (*netlab.Switch, []*netlab.Host) {
 	t.Helper()
 	fatal := func(err error) {
 		t.Helper()
@@ -286,15 +286,28 @@ func ovsStations(t *testing.T, lab *netlab.Lab, n int) (*netlab.Switch, []*stati
 	}
 	sw, err := lab.AddSwitch("s1", 1)
 	fatal(err)
-	var stations []*station
+	var hosts []*netlab.Host
 	for i := range n {
 		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
 		fatal(err)
 		_, err = lab.Connect(sw, h)
 		fatal(err)
+		hosts = append(hosts, h)
+	}
+	return sw, hosts
+}
+
+// ovsStations makes an Open vSwitch with n hosts, at ports 1 to n, and connects it by an address in the lab.
+func ovsStations(t *testing.T, lab *netlab.Lab, n int) (*netlab.Switch, []*station) {
+	t.Helper()
+	sw, hosts := oneSwitch(t, lab, n)
+	var stations []*station
+	for _, h := range hosts {
 		socket, err := h.Raw()
-		fatal(err)
+		if err != nil {
+			t.Fatal(err)
+		}
 		stations = append(stations, rawStation(t, socket))
 	}
 	return sw, stations

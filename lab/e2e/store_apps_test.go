@@ -64,17 +64,7 @@ func TestStoreApps(t *testing.T) {
 	host := lab.Addr().String()
 	s := startCluster(t, cluster.Config{Apps: []string{store.Name}, Listen: host})
 	s.expectDeaths()
-	sw, err := lab.AddSwitch("s1", 1)
-	s.check(err)
-	var hosts []*netlab.Host
-	for i := range 4 {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
-			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
-		s.check(err)
-		_, err = lab.Connect(sw, h)
-		s.check(err)
-		hosts = append(hosts, h)
-	}
+	sw, hosts := oneSwitch(t, lab, 4)
 	at, err := cluster.FreeAddresses(host, 4)
 	s.check(err)
 	vip := netip.MustParseAddr("10.100.0.100")

@@ -2,9 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -35,18 +33,8 @@ func learnsIn(t *testing.T, version, mode string) {
 		cfg.Agents = 1
 	}
 	s := startCluster(t, cfg)
-	sw, err := lab.AddSwitch("s1", 1)
-	s.check(err)
+	sw, hosts := oneSwitch(t, lab, 3)
 	s.check(sw.SetVersion("OpenFlow" + strings.ReplaceAll(version, ".", "")))
-	var hosts []*netlab.Host
-	for i := range 3 {
-		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
-			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 100, 0, byte(i + 1)}), 24))
-		s.check(err)
-		_, err = lab.Connect(sw, h)
-		s.check(err)
-		hosts = append(hosts, h)
-	}
 	var addresses []string
 	for _, a := range s.Agents() {
 		addresses = append(addresses, a.Listen)
