@@ -167,24 +167,22 @@ type backend struct{ *Controller }
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b.call(ctx, q) }
 
-func (b backend) Replica(a ledger.Actor) bool {
+func (b backend) Replica(a ledger.Actor) bool { return b.replica(a) != nil }
+
+// replica returns the group in which an actor lives; nil if there is no replica of it here.
+func (b backend) replica(a ledger.Actor) *group {
 	if !b.several() {
-		return true
+		return b.router.group(0)
 	}
 	at, known := b.lives(a)
-	return known && b.router.group(at.Group) != nil
+	if !known {
+		return nil
+	}
+	return b.router.group(at.Group)
 }
 
 func (b backend) Read(ctx context.Context, a ledger.Actor, message []byte) (answer []byte, ok bool) {
-	group := uint64(0)
-	if b.several() {
-		at, known := b.lives(a)
-		if !known {
-			return nil, false
-		}
-		group = at.Group
-	}
-	g := b.router.group(group)
+	g := b.replica(a)
 	if g == nil || g.led.here.Load() {
 		return nil, false
 	}

@@ -370,24 +370,12 @@ func (d *decoder) table(f field, r *Result) {
 	r.Tables[name] = t
 }
 
-// peek returns the id and the namespace of an encoded request, and looks at no more than that.
-func peek(b []byte) (id uint64, namespace string) {
+// peek returns the id, namespace and MaxAge of an encoded request, and looks at no more than that.
+func peek(b []byte) (id uint64, namespace string, maxAge time.Duration) {
 	_ = fields(b, func(f field) error { // what is malformed is refused later
 		switch {
 		case f.num == 1 && !f.sized:
 			id = f.number
-		case f.num == 2 && f.sized:
-			namespace = string(f.bytes)
-		}
-		return nil
-	})
-	return id, namespace
-}
-
-// AgeOf returns the namespace of an encoded request, and its MaxAge.
-func AgeOf(request []byte) (namespace string, maxAge time.Duration) {
-	_ = fields(request, func(f field) error {
-		switch {
 		case f.num == 2 && f.sized:
 			namespace = string(f.bytes)
 		case f.num == 7 && !f.sized:
@@ -395,7 +383,7 @@ func AgeOf(request []byte) (namespace string, maxAge time.Duration) {
 		}
 		return nil
 	})
-	return namespace, maxAge
+	return id, namespace, maxAge
 }
 
 // RevisionOf returns the revision of the first outcome of an encoded response; 0 if there is none.
@@ -416,6 +404,6 @@ func RevisionOf(response []byte) (revision uint64) {
 
 // Refusal returns the encoded response to an encoded request of which nothing is executed.
 func Refusal(request []byte, why *Error) []byte {
-	id, _ := peek(request)
+	id, _, _ := peek(request)
 	return (&Response{ID: id, Error: why}).Append(nil)
 }

@@ -111,16 +111,22 @@ func (f *Feed) Follow(group uint64) func(ledger.Change) {
 	}
 }
 
-// add adds the changes of a request in the log of a group; the last one has a revision.
-func (f *Feed) add(group uint64, namespace string, revision uint64, changes []committed) {
-	first := revision - uint64(len(changes)) + 1
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// space returns that of a namespace. f.mu is held.
+func (f *Feed) space(namespace string) *space {
 	s := f.spaces[namespace]
 	if s == nil {
 		s = new(space)
 		f.spaces[namespace] = s
 	}
+	return s
+}
+
+// add adds the changes of a request in the log of a group; the last one has a revision.
+func (f *Feed) add(group uint64, namespace string, revision uint64, changes []committed) {
+	first := revision - uint64(len(changes)) + 1
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.space(namespace)
 	i := slices.IndexFunc(s.runs, func(r *run) bool { return r.group == group })
 	if i < 0 {
 		i = len(s.runs)
@@ -202,11 +208,7 @@ func (f *Feed) after(namespace string, revision uint64, most int, list []committ
 	_ []committed, news <-chan struct{}, gap bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.spaces[namespace]
-	if s == nil {
-		s = new(space)
-		f.spaces[namespace] = s
-	}
+	s := f.space(namespace)
 	next := revision + 1
 	for _, r := range s.runs {
 		if next >= r.first && next < r.next() {

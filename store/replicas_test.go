@@ -80,7 +80,7 @@ func (r *replicas) pass(d time.Duration) {
 // send executes an encoded request, and commits nothing.
 func (r *replicas) send(request []byte) {
 	r.t.Helper()
-	q, err := CallOf(request)
+	q, _, err := CallOf(request)
 	r.check(err)
 	r.calls++
 	q.Caller, q.ID = 1, r.calls

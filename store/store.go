@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store/component"
@@ -14,14 +15,14 @@ const Name = "store"
 // callName is that of a call with an encoded Request.
 const callName = "do"
 
-// CallOf returns the call that executes an encoded request; the reply to it is an encoded Response. The error is an
-// *Error.
-func CallOf(request []byte) (ledger.Call, error) {
-	_, ns := peek(request)
+// CallOf returns the call that executes an encoded request, and its MaxAge; the reply to it is an encoded Response. The
+// error is an *Error.
+func CallOf(request []byte) (q ledger.Call, maxAge time.Duration, err error) {
+	_, ns, maxAge := peek(request)
 	if err := CheckNamespace(ns); err != nil {
-		return ledger.Call{}, err
+		return ledger.Call{}, 0, err
 	}
-	return ledger.Call{Actor: ActorOf(ns), Name: callName, Message: request}, nil
+	return ledger.Call{Actor: ActorOf(ns), Name: callName, Message: request}, maxAge, nil
 }
 
 // ActorOf returns the actor that a namespace is.
@@ -90,11 +91,8 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 
 // execute executes an encoded request, and returns the encoded response.
 func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
-	var r Request
-	if err := r.Decode(request); err != nil {
-		return Refusal(request, Fail(Invalid, "the request cannot be decoded: %v", err)), nil
-	}
-	if err := r.check(); err != nil {
+	r, err := decode(request)
+	if err != nil {
 		return Refusal(request, err), nil
 	}
 	n := open(a, tx, tx.Shard().Key.S)
@@ -108,17 +106,21 @@ func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
 			return withID(&r, answer), err
 		}
 	}
-	answer, err := n.run(&r)
-	return withID(&r, answer), err
+	answer, failed := n.run(&r)
+	return withID(&r, answer), failed
+}
+
+// decode decodes a request, and checks it.
+func decode(request []byte) (r Request, err *Error) {
+	if err := r.Decode(request); err != nil {
+		return r, Fail(Invalid, "the request cannot be decoded: %v", err)
+	}
+	return r, r.check()
 }
 
 // Read answers an encoded request with MaxAge from what a replica has applied. It implements ledger.Reader.
 func (a *Application) Read(tx *ledger.Tx, request []byte) []byte {
-	var r Request
-	if err := r.Decode(request); err != nil {
-		return Refusal(request, Fail(Invalid, "the request cannot be decoded: %v", err))
-	}
-	err := r.check()
+	r, err := decode(request)
 	if err == nil && r.MaxAge == 0 { // then it might write
 		err = Fail(Invalid, "the request is not for a replica")
 	}

@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("with %q at the end: %+v", more, out)
 		}
 	}
-	if _, err := CallOf(asked{Ops: list}.of("no namespace")); err == nil {
+	if _, _, err := CallOf(asked{Ops: list}.of("no namespace")); err == nil {
 		t.Error("a bad namespace")
 	}
 	if after := all(); !reflect.DeepEqual(after, state) {
@@ -542,7 +542,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(asked{1, 1, 0, []Op{{Kind: Put, Table: "t", Key: "k", Columns: columns("value", "a")}}}.of("n"))
 	f.Add(asked{Ops: []Op{{Kind: List, Table: "t", Start: "a", End: "b", Prefix: "a", Limit: 3}}}.of("n"))
 	f.Fuzz(func(t *testing.T, request []byte) {
-		if _, ns := peek(request); ns != "n" {
+		if _, ns, _ := peek(request); ns != "n" {
 			return
 		}
 		r := newReplicas(t)

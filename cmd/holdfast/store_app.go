@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"net"
@@ -102,9 +101,8 @@ func parseHost(s string) (ip netip.Addr, mac of13.MAC, err error) {
 	if ip, err = netip.ParseAddr(address); err != nil {
 		return ip, mac, err
 	}
-	b, err := hex.DecodeString(strings.ReplaceAll(ether, ":", ""))
-	if err != nil || len(b) != len(mac) || !ip.Is4() {
+	if mac, err = onstore.ParseMAC(ether); err != nil || !ip.Is4() {
 		return ip, mac, fmt.Errorf("%q is no host: use IP/MAC, with an address of IPv4", s)
 	}
-	return ip, of13.MAC(b), nil
+	return ip, mac, nil
 }

@@ -82,15 +82,21 @@ func orEmpty(args []Value) Value {
 
 func (m *machine) builtin(name string, args []Value, named *Dict) Value {
 	b := builtins[name]
-	switch {
-	case b.run == nil:
+	if b.run == nil {
 		m.fail("%s cannot be called", name)
+	}
+	m.suits(b, name, args, named)
+	return b.run(m, args)
+}
+
+// suits fails if a function cannot have such arguments.
+func (m *machine) suits(d definition, name string, args []Value, named *Dict) {
+	switch {
 	case named != nil:
 		m.fail("%s has no named arguments in a component", name)
-	case len(args) < b.least || len(args) > b.most:
-		m.fail("%s has %d to %d arguments, %d are given", name, b.least, b.most, len(args))
+	case len(args) < d.least || len(args) > d.most:
+		m.fail("%s has %d to %d arguments, %d are given", name, d.least, d.most, len(args))
 	}
-	return b.run(m, args)
 }
 
 func (m *machine) length(args []Value) Value {
@@ -243,9 +249,6 @@ func (m *machine) method(receiver Value, name string, args []Value, named *Dict)
 		m.charge(v)
 		return v
 	}
-	if named != nil {
-		m.fail("%s has no named arguments in a component", name)
-	}
 	var methods map[string]definition
 	switch receiver.(type) {
 	case string:
@@ -256,12 +259,10 @@ func (m *machine) method(receiver Value, name string, args []Value, named *Dict)
 		methods = ofDict
 	}
 	d, there := methods[name]
-	switch {
-	case !there:
+	if !there {
 		m.fail("a %s has no method %s", TypeOf(receiver), name)
-	case len(args) < d.least || len(args) > d.most:
-		m.fail("%s has %d to %d arguments, %d are given", name, d.least, d.most, len(args))
 	}
+	m.suits(d, name, args, named)
 	return d.run(m, append([]Value{receiver}, args...))
 }
 

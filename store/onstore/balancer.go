@@ -119,7 +119,7 @@ func (b *balancer) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 			return Reaction{}, err
 		}
 		if p.ARP != 0 {
-			mac, err := parseAddress(v.MAC)
+			mac, err := ParseMAC(v.MAC)
 			return Reaction{MAC: mac}, err
 		}
 		m, err := b.choose(ctx, v, version)
@@ -135,7 +135,7 @@ func (b *balancer) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 }
 
 func (m member) parse() (*Member, error) {
-	mac, err := parseAddress(m.MAC)
+	mac, err := ParseMAC(m.MAC)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -195,8 +196,9 @@ func columns(pairs ...string) (c store.Columns) {
 // address is how an address of Ethernet stands in keys and values.
 func address(a of13.MAC) string { return fmt.Sprintf("%x", a[:]) }
 
-func parseAddress(s string) (a of13.MAC, err error) {
-	b, err := hex.DecodeString(s)
+// ParseMAC reads an address of Ethernet in hexadecimal, with colons or without.
+func ParseMAC(s string) (a of13.MAC, err error) {
+	b, err := hex.DecodeString(strings.ReplaceAll(s, ":", ""))
 	if err != nil || len(b) != len(a) {
 		return a, fmt.Errorf("%q is not an address of Ethernet", s)
 	}

@@ -37,7 +37,7 @@ func (o *one) Do(_ context.Context, ops ...store.Op) (store.Outcome, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls++
-	q, err := store.CallOf((&store.Request{Namespace: "n", Transactions: [][]store.Op{ops}}).Append(nil))
+	q, _, err := store.CallOf((&store.Request{Namespace: "n", Transactions: [][]store.Op{ops}}).Append(nil))
 	if err == nil {
 		err = o.core.Call(q)
 	}

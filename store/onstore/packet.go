@@ -45,10 +45,10 @@ func (p *Packet) reply(mac of13.MAC) []byte {
 
 // Priorities of flow entries, and how long they stay in a switch without packets, in seconds.
 const (
-	switchPriority   = 10
-	balancePriority  = 20
-	flowIdleTimeout  = 60
-	memberIdleTimout = 30
+	switchPriority    = 10
+	balancePriority   = 20
+	flowIdleTimeout   = 60
+	memberIdleTimeout = 30
 )
 
 // messages appends what makes a switch react to a packet.
@@ -83,9 +83,9 @@ func (m *Member) flows(dst []byte, p *Packet) ([]byte, of13.Actions) {
 	to := set(m.MAC, of13.FieldEthDst, of13.FieldIPv4Dst, member).Output(m.Port, 0)
 	back := set(p.Dst, of13.FieldEthSrc, of13.FieldIPv4Src, vip).Output(p.InPort, 0)
 	ip := of13.Match(nil).WithEthType(typeIPv4)
-	dst = add(dst, balancePriority, memberIdleTimout, ip.WithIPv4Src(member, whole).WithIPv4Dst(host, whole), back)
+	dst = add(dst, balancePriority, memberIdleTimeout, ip.WithIPv4Src(member, whole).WithIPv4Dst(host, whole), back)
 	ip = of13.Match(nil).WithEthType(typeIPv4)
-	dst = add(dst, balancePriority, memberIdleTimout, ip.WithIPv4Src(host, whole).WithIPv4Dst(vip, whole), to)
+	dst = add(dst, balancePriority, memberIdleTimeout, ip.WithIPv4Src(host, whole).WithIPv4Dst(vip, whole), to)
 	return dst, to
 }
 

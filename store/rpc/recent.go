@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -21,31 +22,31 @@ const readTimeout = time.Second
 const maxMarks = 1024
 
 // mark keeps the mark of a namespace if it is the newest one.
-func (s *server) mark(namespace string, revision uint64, at time.Time) {
+func (s *server) mark(of ledger.Actor, revision uint64, at time.Time) {
 	if revision == 0 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.marks == nil || len(s.marks) >= maxMarks {
-		s.marks = map[string]mark{}
+		s.marks = map[ledger.Actor]mark{}
 	}
-	if m := s.marks[namespace]; at.After(m.at) {
-		s.marks[namespace] = mark{max(m.revision, revision), at}
+	if m := s.marks[of]; at.After(m.at) {
+		s.marks[of] = mark{max(m.revision, revision), at}
 	}
 }
 
 // recent answers a request from the replica here, if that has everything that was committed before a time.
-func (s *server) recent(ctx context.Context, namespace string, since time.Time, request []byte) ([]byte, bool) {
+func (s *server) recent(ctx context.Context, q ledger.Call, since time.Time) ([]byte, bool) {
 	s.mu.Lock()
-	m, there := s.marks[namespace]
+	m, there := s.marks[q.Actor]
 	s.mu.Unlock()
 	if !there || m.at.Before(since) {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	answer, ok := s.behind.Read(ctx, store.ActorOf(namespace), request)
+	answer, ok := s.behind.Read(ctx, q.Actor, q.Message)
 	if !ok || store.RevisionOf(answer) < m.revision {
 		return nil, false // what is refused goes to the leader too: the refusal may be of old rows
 	}

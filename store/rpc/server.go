@@ -78,7 +78,7 @@ type server struct {
 	streams     atomic.Int64
 
 	mu    sync.Mutex // guards marks
-	marks map[string]mark
+	marks map[ledger.Actor]mark
 }
 
 // maxStreams bounds the streams at a time, so that they leave room for other requests to the controller.
@@ -135,33 +135,31 @@ const callTimeout = 5 * time.Second
 
 // execute executes an encoded request, and returns an encoded response.
 func (s *server) execute(ctx context.Context, request []byte) []byte {
-	namespace, maxAge := store.AgeOf(request)
+	q, maxAge, err := store.CallOf(request)
+	if refused, is := errors.AsType[*store.Error](err); is {
+		return store.Refusal(request, refused)
+	}
 	if maxAge == 0 {
-		return s.executeNow(ctx, request)
+		return s.call(ctx, q)
 	}
 	began := time.Now()
-	if r, ok := s.recent(ctx, namespace, began.Add(-maxAge), request); ok {
+	if r, ok := s.recent(ctx, q, began.Add(-maxAge)); ok {
 		return r
 	}
-	r := s.executeNow(ctx, request)
-	s.mark(namespace, store.RevisionOf(r), began)
+	r := s.call(ctx, q)
+	s.mark(q.Actor, store.RevisionOf(r), began)
 	return r
 }
 
-// executeNow executes an encoded request on the leader.
-func (s *server) executeNow(ctx context.Context, request []byte) []byte {
-	q, err := store.CallOf(request)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		var answer []byte
-		if answer, err = s.behind.Call(ctx, q); err == nil {
-			return answer
-		}
-	}
-	refused, is := errors.AsType[*store.Error](err)
+// call executes a request on the leader.
+func (s *server) call(ctx context.Context, q ledger.Call) []byte {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := s.behind.Call(ctx, q)
+	var refused *store.Error
 	switch {
-	case is:
+	case err == nil:
+		return answer
 	case errors.Is(err, ledger.ErrCallFailed):
 		refused = store.Fail(store.Failed, "%v", err)
 	case errors.Is(err, ledger.ErrUnanswered):
@@ -169,5 +167,5 @@ func (s *server) executeNow(ctx context.Context, request []byte) []byte {
 	default:
 		refused = store.Fail(store.Unavailable, "%v", err)
 	}
-	return store.Refusal(request, refused)
+	return store.Refusal(q.Message, refused)
 }
