@@ -42,8 +42,15 @@ func (l Link) Moves() bool {
 // Sharder is an Application whose cells belong to several actors. Those of any other belong to the zero Shard.
 type Sharder interface {
 	Application
-	// Shard returns the shard that has a cell.
+	// Shard returns the shard that has a cell. A shard with a key has the cell of that key and no other, unless the
+	// application is a Spreader.
 	Shard(table string, cell Key) Shard
+}
+
+// Spreader is a Sharder whose shards with a key have cells of other keys too. To find them, all cells are looked at.
+type Spreader interface {
+	Sharder
+	SpreadsCells()
 }
 
 // Errors of Move.
@@ -131,7 +138,7 @@ func (c *Core) tablesOf(a Actor) (list []*table) {
 func (c *Core) cellsIn(t *table, a Actor) iter.Seq[Key] {
 	return func(yield func(Key) bool) {
 		by := c.sharder(t.name.App)
-		if a.Key != (Key{}) { // of a shard with a key, only this cell
+		if _, spreads := by.(Spreader); a.Key != (Key{}) && !spreads {
 			if shardBy(by, t.name, a.Key) == a.Shard && t.has(a.Key) {
 				yield(a.Key)
 			}

@@ -39,7 +39,7 @@ const (
 	sessionTable   = "sessions"   // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests, in one goroutine. It implements ledger.Sharder, ledger.Terse and ledger.Reader.
+// Application executes requests, in one goroutine. It implements ledger.Spreader, ledger.Terse and ledger.Reader.
 type Application struct {
 	tables  map[tableID]*table // decoded definitions
 	columns [MaxColumns][]byte // of the row that was found last
@@ -65,6 +65,9 @@ func (a *Application) LogsEffects() {}
 
 // Shard implements ledger.Sharder.
 func (a *Application) Shard(_ string, cell ledger.Key) ledger.Shard { return shardOf(cell.S) }
+
+// SpreadsCells implements ledger.Spreader: each table of a namespace has a cell.
+func (a *Application) SpreadsCells() {}
 
 func shardOf(ns string) ledger.Shard { return ledger.Shard{Key: ledger.Key{S: ns}} }
 

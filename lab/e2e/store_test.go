@@ -22,80 +22,11 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/rows"
 	"github.com/holdfast-sdn/holdfast/store"
 	storeclient "github.com/holdfast-sdn/holdfast/store/client"
 	storerpc "github.com/holdfast-sdn/holdfast/store/rpc"
 )
-
-// access is what a client has done with a row, for porcupine.
-type access struct {
-	kind    store.Kind // Get, Put, Create, Delete, or Update with a condition
-	at      string     // namespace and key
-	value   string     // that was written
-	version uint64     // of the condition
-}
-
-// told is what the store has answered.
-type told struct {
-	code    store.Code // NotFound, Exists, Conflict, or ""
-	value   string     // that was read
-	version uint64
-}
-
-// register is a row. Versions grow, also when it is deleted and made again, and are otherwise whatever the store says.
-type register struct {
-	version uint64 // 0: it is not there
-	value   string
-	last    uint64 // the last version
-}
-
-// step returns whether a row answers like that, and what it is then.
-func (is register) step(in access, out told) (register, bool) {
-	there := is.version > 0
-	switch out.code {
-	case store.NotFound:
-		return is, !there && (in.kind == store.Get || in.kind == store.Delete || in.kind == store.Update)
-	case store.Exists:
-		return is, there && in.kind == store.Create
-	case store.Conflict:
-		return is, in.kind == store.Update && there && in.version != is.version
-	}
-	switch in.kind {
-	case store.Get:
-		return is, there && out.version == is.version && out.value == is.value
-	case store.Delete:
-		return register{last: out.version}, there && out.version > is.last
-	case store.Create:
-		there = !there
-	case store.Put:
-		there = true
-	case store.Update:
-		there = there && in.version == is.version
-	}
-	return register{out.version, in.value, out.version}, there && out.version > is.last
-}
-
-// registers is the model of rows: each is a register.
-var registers = porcupine.NondeterministicModel{
-	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
-		by := map[string][]porcupine.Operation{}
-		for _, o := range history {
-			at := o.Input.(access).at
-			by[at] = append(by[at], o)
-		}
-		for _, part := range by {
-			parts = append(parts, part)
-		}
-		return parts
-	},
-	Init: func() []any { return []any{register{}} },
-	Step: func(state, input, output any) []any {
-		if next, ok := state.(register).step(input.(access), output.(told)); ok {
-			return []any{next}
-		}
-		return nil
-	},
-}
 
 // storeClients are clients of several namespaces, with what they have done.
 type storeClients struct {
@@ -117,41 +48,23 @@ func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclie
 		default:
 		}
 		key := fmt.Sprint("k", rand.IntN(3))
-		in := access{kind: store.Get, at: ns + " " + key, value: fmt.Sprint(id, " ", n), version: versions[key]}
-		o := store.Op{Kind: store.Get, Table: "rows", Key: key}
-		switch rand.IntN(8) {
-		case 0:
-			in.kind = store.Put
-		case 1:
-			in.kind = store.Create
-		case 2:
-			in.kind = store.Delete
-		case 3:
-			if in.version > 0 {
-				in.kind, o.Condition = store.Update, &store.Condition{Version: &in.version}
-			}
-		case 4:
+		if rand.IntN(8) == 0 {
 			s.count(ctx, ns, c)
 			continue
 		}
-		if o.Kind = in.kind; o.Kind != store.Get && o.Kind != store.Delete {
-			o.Columns = store.Value([]byte(in.value))
-		}
+		in := rows.Draw(rand.IntN, ns+" "+key, fmt.Sprint(id, " ", n), versions[key])
 		call := time.Since(s.began)
-		r, err := c.Do(ctx, o)
+		r, err := c.Do(ctx, in.Op("rows", key))
 		ended := time.Since(s.began)
-		out := told{}
 		if refused, is := errors.AsType[*store.Error](err); is {
-			out.code = refused.Code
+			r.Error = refused
 		} else if err != nil {
 			s.t.Error(err)
 			return
-		} else {
-			out.version = r.Results[0].Version
-			versions[key] = out.version
-			if row := r.Results[0].Row; row != nil {
-				out.value = string(row.Columns[0].Value)
-			}
+		}
+		out := rows.Answer(r)
+		if r.Error == nil {
+			versions[key] = out.Version
 		}
 		s.mu.Lock()
 		s.history = append(s.history, porcupine.Operation{ClientId: id, Input: in, Call: int64(call), Output: out,
@@ -212,15 +125,15 @@ func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Clie
 func (s *storeClients) checkWatch(ns string, all map[uint64]store.Change) {
 	n := 0
 	for _, o := range s.history {
-		in, out := o.Input.(access), o.Output.(told)
-		if out.code != 0 || in.kind == store.Get || !strings.HasPrefix(in.at, ns+" ") {
+		in, out := o.Input.(rows.Access), o.Output.(rows.Told)
+		if out.Code != 0 || in.Kind == store.Get || !strings.HasPrefix(in.At, ns+" ") {
 			continue
 		}
 		n++
-		change := all[out.version]
+		change := all[out.Version]
 		value, _ := change.Columns.Get(store.DefaultColumn)
-		if ns+" "+change.Key != in.at || change.Removed != (in.kind == store.Delete) ||
-			!change.Removed && string(value) != in.value {
+		if ns+" "+change.Key != in.At || change.Removed != (in.Kind == store.Delete) ||
+			!change.Removed && string(value) != in.Value {
 			s.t.Errorf("namespace %s: %+v was acknowledged with %+v, and a watch was told %+v", ns, in, out, change)
 			return
 		}
@@ -230,7 +143,25 @@ func (s *storeClients) checkWatch(ns string, all map[uint64]store.Change) {
 	}
 }
 
-// TestStoreKill: clients read and write rows of several namespaces, which live in different groups, while one
+// moveAround moves the namespaces from group to group until stop is closed, and returns how often that succeeded.
+func (s *testCluster) moveAround(namespaces []string, stop <-chan struct{}) (moved int) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return moved
+		default:
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second) // a controller may be dead
+		_, err := s.Command(ctx, "move", store.Name, "--key", namespaces[n%len(namespaces)],
+			fmt.Sprint(1+(n/len(namespaces)+n)%len(s.Controllers())))
+		cancel()
+		if err == nil {
+			moved++
+		}
+	}
+}
+
+// TestStoreKill: clients read and write rows of several namespaces, which live in different groups and move, while one
 // controller after the other is killed. What they see is linearizable, each write took effect once, and watches are
 // told each once and in order.
 func TestStoreKill(t *testing.T) {
@@ -264,6 +195,8 @@ func TestStoreKill(t *testing.T) {
 		c.check(err)
 		watching.Go(func() { watches[i] = s.watch(c.ctx, ns, cl); cl.Close() })
 	}
+	moved := 0
+	working.Go(func() { moved = c.moveAround(namespaces, stop) })
 	c.killInTurn(kills, &s.total, 200)
 	close(stop)
 	working.Wait()
@@ -274,7 +207,7 @@ func TestStoreKill(t *testing.T) {
 	for i, ns := range namespaces {
 		s.checkWatch(ns, watches[i])
 	}
-	if result, _ := porcupine.CheckOperationsVerbose(registers.ToModel(), s.history, time.Minute); result !=
+	if result, _ := porcupine.CheckOperationsVerbose(rows.Model, s.history, time.Minute); result !=
 		porcupine.Ok {
 		t.Errorf("%d operations are not linearizable: %s", len(s.history), result)
 	}
@@ -285,7 +218,10 @@ func TestStoreKill(t *testing.T) {
 			t.Errorf("namespace %s: %s writes of the counter were acknowledged: %s", ns, want, got)
 		}
 	}
-	t.Logf("%d operations, counters %d, %d, %d", len(s.history), len(s.counted["one"]), len(s.counted["two"]),
+	if moved == 0 {
+		t.Error("no namespace has moved")
+	}
+	t.Logf("%d operations, %d moves, counters %d, %d, %d", len(s.history), moved, len(s.counted["one"]), len(s.counted["two"]),
 		len(s.counted["three"]))
 }
 
@@ -329,7 +265,7 @@ func TestStoreAge(t *testing.T) {
 			}
 		}
 	})
-	via := storerpc.Transport()
+	via := storerpc.Transport(nil)
 	defer via.CloseIdleConnections()
 	for _, address := range addresses {
 		on := storerpc.NewCaller(via, address)

@@ -17,38 +17,19 @@ const (
 	callPause    = 50 * time.Millisecond
 )
 
-// clientCall is a request over HTTP: the part of controller.Controller that has the client. It is lost with the
-// process.
+// clientCall is a call of a client: the part of controller.Controller that has the client. It is lost with the process.
 type clientCall struct {
-	n        *controllerNode
-	call     ledger.Call
-	floor    uint64 // so many requests of the key were answered when it began
-	ended    bool   // nobody waits for the answer
-	answered bool   // the application has answered
+	n     *controllerNode
+	call  ledger.Call
+	ended bool // nobody waits for the answer
+	// done takes the reply, or an error if the client cannot know whether it was executed
+	done func(reply []byte, err error)
 }
 
-// callAgain lets clients call actors with a key until the traffic ends, about as often as the scenario says.
-func (s *simulation) callAgain() {
-	if s.scenario.CallEvery == 0 {
-		return
-	}
-	s.w.after(s.w.upTo(2*s.scenario.CallEvery), nil, func() {
-		if s.traffic {
-			s.callOne()
-			s.callAgain()
-		}
-	})
-}
-
-// callOne lets a client of any controller call any actor with a key.
-func (s *simulation) callOne() {
-	n, key := s.controllers[s.w.rand.IntN(len(s.controllers))], uint64(1+s.w.rand.IntN(census.Keys))
-	if !n.p.up {
-		return
-	}
-	c := &clientCall{n: n, call: census.Request(key, uint64(len(s.calls)+1)), floor: s.replies[key]}
+// call lets a client call an actor by a controller.
+func (n *controllerNode) call(q ledger.Call, done func([]byte, error)) {
+	c := &clientCall{n: n, call: q, done: done}
 	c.call.Caller = n.id
-	s.calls = append(s.calls, c)
 	n.p.after(0, c.send)
 	n.p.after(callPatience, func() {
 		n.calls.End(c.call.ID)
@@ -77,24 +58,54 @@ func (c *clientCall) send() {
 
 // end takes the outcome.
 func (c *clientCall) end(o controller.Outcome) {
-	s := c.n.s
 	if o.Again() {
 		c.n.p.after(callPause, c.send)
 		return
 	}
 	c.ended = true
-	reply, err := o.Reply()
-	if err != nil {
-		return // the client does not know whether it was executed
+	c.done(o.Reply())
+}
+
+// request is a request over HTTP to census.
+type request struct {
+	key      uint64
+	answered bool
+}
+
+// requestAgain lets clients call actors with a key until the traffic ends, about as often as the scenario says.
+func (s *simulation) requestAgain() {
+	if s.scenario.CallEvery == 0 {
+		return
 	}
-	c.answered = true
-	count, err := census.Requested(reply)
-	c.n.check(err)
-	if key := c.call.Key.A; count <= c.floor {
-		s.w.fail("a request of key %d is the one with number %d, and %d were answered before it began", key, count,
-			c.floor)
+	s.w.after(s.w.upTo(2*s.scenario.CallEvery), nil, func() {
+		if s.traffic {
+			s.requestOne()
+			s.requestAgain()
+		}
+	})
+}
+
+// requestOne lets a client of any controller call any actor with a key.
+func (s *simulation) requestOne() {
+	n, key := s.controllers[s.w.rand.IntN(len(s.controllers))], uint64(1+s.w.rand.IntN(census.Keys))
+	if !n.p.up {
+		return
 	}
-	s.replies[c.call.Key.A]++
+	r, floor := &request{key: key}, s.replies[key] // so many requests of the key were answered when it began
+	s.requests = append(s.requests, r)
+	n.call(census.Request(key, uint64(len(s.requests))), func(reply []byte, err error) {
+		if err != nil {
+			return // the client does not know whether it was executed
+		}
+		r.answered = true
+		count, err := census.Requested(reply)
+		n.check(err)
+		if count <= floor {
+			s.w.fail("a request of key %d is the one with number %d, and %d were answered before it began", key, count,
+				floor)
+		}
+		s.replies[key]++
+	})
 }
 
 // groupOf returns the group in which an actor lives.
@@ -127,7 +138,7 @@ func (n *controllerNode) sendCall(group uint64, payload []byte) bool {
 func (r *replica) Answer(to uint64, answers []byte) {
 	payload := controller.AnswerPayload(answers)
 	switch {
-	case r.n.s.scenario.CallEvery == 0:
+	case r.n.s.scenario.CallEvery == 0 && r.n.s.scenario.StoreEvery == 0:
 	case to == r.n.id:
 		r.n.calls.Take(payload)
 	default:
@@ -135,8 +146,8 @@ func (r *replica) Answer(to uint64, answers []byte) {
 	}
 }
 
-// checkCalls checks at the end that what was answered was executed once, and everything else at most once.
-func (s *simulation) checkCalls() {
+// checkRequests checks at the end that what was answered was executed once, and everything else at most once.
+func (s *simulation) checkRequests() {
 	executed := map[uint64]int{}
 	for _, g := range s.groups {
 		rows, err := g.leader().core.Ledger().Rows(census.Name, maxCensus)
@@ -145,9 +156,9 @@ func (s *simulation) checkCalls() {
 			executed[n]++
 		}
 	}
-	for i, c := range s.calls {
-		if n := executed[uint64(i+1)]; n > 1 || c.answered && n == 0 {
-			s.w.fail("request %d, answered: %t, is executed %d times", i+1, c.answered, n)
+	for i, r := range s.requests {
+		if n := executed[uint64(i+1)]; n > 1 || r.answered && n == 0 {
+			s.w.fail("request %d, answered: %t, is executed %d times", i+1, r.answered, n)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 // move lets somebody ask for moves of actors until the traffic ends, about as often as every says; 0: never.
@@ -40,8 +41,11 @@ func (s *simulation) moveOne(a ledger.Actor) {
 func (s *simulation) anActor() ledger.Actor {
 	apps := s.applications(s.groups[1])
 	a := ledger.Actor{App: apps[s.w.rand.IntN(len(apps))].Name()}
-	if a.App == census.Name {
+	switch a.App {
+	case census.Name:
 		a.Key.A = uint64(s.w.rand.IntN(census.Keys + 1)) // 0: that of no key
+	case store.Name:
+		a = store.ActorOf(namespaces[s.w.rand.IntN(len(namespaces))])
 	}
 	return a
 }

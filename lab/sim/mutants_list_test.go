@@ -258,6 +258,17 @@ var mutants = []mutant{
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare) {\n",
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare)[:0] {\n"},
 
+	{"move one cell of an actor that has many", "ledger/move.go", "!spreads {", "(!spreads || true) {"},
+
+	// The store.
+	{"execute a request again that was answered", "store/session.go", "	case answered:\n", "	case answered && false:\n"},
+	{"execute a late copy of a request whose answer was acknowledged", "store/session.go",
+		"	case r.Seq <= s.acked:\n", "	case r.Seq < s.acked:\n"},
+	{"forget the answer to a request that was refused", "store/store.go",
+		"	if n.changed || n.closes || refused && r.Session != 0 {\n", "	if n.changed || n.closes {\n"},
+	{"write a row whose version is not that of the condition", "store/namespace.go",
+		"*c.Version != r.version {", "*c.Version > r.version {"},
+
 	// Calls between actors.
 	{"end a call that is answered again when it is late", "app/call.go", "	a.tx.ledger.CancelTimer(r.ID)\n", ""},
 

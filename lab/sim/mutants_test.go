@@ -71,6 +71,11 @@ func TestMutants(t *testing.T) {
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
 // another seed may be the first that finds a bug: the test then takes longer, and with -v it prints that seed.
 var begins = map[string]uint64{
+	"execute a request again that was answered":                      13,
+	"move one cell of an actor that has many":                        19,
+	"execute a late copy of a request whose answer was acknowledged": 202,
+	"forget the answer to a request that was refused":                247,
+
 	"answer calls that are executed and not committed": 67,
 	"send a call again that may have been executed":    67,
 

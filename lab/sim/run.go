@@ -32,6 +32,7 @@ type Result struct {
 	// of switches, with the actors at them
 	SwitchMoves uint64 `json:"switch_moves"`
 	Requests    uint64 `json:"requests"` // over HTTP, that were answered
+	Store       uint64 `json:"store"`    // requests to the store that were answered
 	Degraded    uint64 `json:"degraded"` // commands of leaders without a majority
 	Terms       uint64 `json:"terms"`    // that had a leader
 	Epochs      uint64 `json:"epochs"`   // of switches without agent
@@ -57,7 +58,7 @@ func Run(sc Scenario) Result {
 	r.Epochs, r.Lost = s.h.StockCounts()
 	r.Items, r.Degraded = s.h.Received(), s.h.BestEffort()
 	r.Moves, r.SwitchMoves = s.h.Moves()
-	r.Requests = s.answered()
+	r.Requests, r.Store = s.answered(), s.store.answered
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -119,6 +120,9 @@ func (s *simulation) unsettled() string {
 		if text := s.unsettledSwitch(n, known[n.id]); text != "" {
 			return text
 		}
+	}
+	if text := s.store.unsettled(); text != "" {
+		return text
 	}
 	return s.h.Moving()
 }
@@ -241,5 +245,6 @@ func (s *simulation) finish() {
 		}
 		g.h.Finish(replicas)
 	}
-	s.checkCalls()
+	s.checkRequests()
+	s.store.check()
 }

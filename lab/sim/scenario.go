@@ -47,6 +47,7 @@ type Scenario struct {
 	// With several groups, switches move about this often; 0: none moves.
 	MoveSwitchEvery time.Duration
 	CallEvery       time.Duration // clients call handlers over HTTP about this often; 0: there are none
+	StoreEvery      time.Duration // a client of the store pauses about so long between requests; 0: there are none
 	PieceBytes      int           // of an actor that moves, low so that it has many; 0: as in production
 	Minorities      bool          // leaders stay alone, and an application has a handler that writes then
 	RateLimit       int           // messages a second of each actor of the application that forwards; 0: no bound
@@ -151,6 +152,10 @@ func NewScenario(seed uint64) Scenario {
 		r := rand.New(rand.NewPCG(seed, 3)) // so that nothing else of the scenario changes
 		s.CallEvery = []time.Duration{20, 50, 200}[r.IntN(3)] * time.Millisecond
 	}
+	if seed%9 == 4 || seed%36 == 19 { // a part of them has several groups
+		r := rand.New(rand.NewPCG(seed, 4)) // likewise
+		s.StoreEvery = []time.Duration{1, 10, 50}[r.IntN(3)] * time.Millisecond
+	}
 	if s.Minorities = seed%16 == 14 || seed%32 == 23; s.Minorities { // the second one has several groups
 		drawMinorities(seed, &s)
 	}
@@ -188,6 +193,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("actors move every %v", s.MoveEvery), s.MoveEvery > 0)
 	yes(fmt.Sprintf("switches move every %v", s.MoveSwitchEvery), s.MoveSwitchEvery > 0)
 	yes(fmt.Sprintf("clients call every %v", s.CallEvery), s.CallEvery > 0)
+	yes(fmt.Sprintf("clients of the store pause for %v", s.StoreEvery), s.StoreEvery > 0)
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes("leaders alone", s.Minorities)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
@@ -233,8 +239,9 @@ func (s Scenario) Validate() error {
 		max(s.MoveEvery, s.MoveSwitchEvery) > 0 && !s.PerController:
 		return fmt.Errorf("actors move every %v, switches every %v, in pieces of %d bytes: choose 0 for none, and for "+
 			"the usual; only with a group for each controller", s.MoveEvery, s.MoveSwitchEvery, s.PieceBytes)
-	case s.CallEvery < 0:
-		return fmt.Errorf("clients call every %v: choose 0 for none", s.CallEvery)
+	case s.CallEvery < 0 || s.StoreEvery < 0:
+		return fmt.Errorf("clients call every %v, and those of the store pause for %v: choose 0 for none", s.CallEvery,
+			s.StoreEvery)
 	case s.RateLimit < 0:
 		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:

@@ -83,6 +83,7 @@ func (s *shrinking) reduce() {
 		func(sc *Scenario) { sc.MoveEvery = 0 },
 		func(sc *Scenario) { sc.MoveSwitchEvery = 0 },
 		func(sc *Scenario) { sc.CallEvery = 0 },
+		func(sc *Scenario) { sc.StoreEvery = 0 },
 		func(sc *Scenario) { sc.Switches = max(1, sc.Switches-1) },
 		func(sc *Scenario) { sc.PerAgent = 1 },
 		func(sc *Scenario) { sc.StockEvery, sc.SwitchQueue = 0, 0 },

@@ -30,9 +30,10 @@ type simulation struct {
 	cables      []*cable
 	hosts       []*host
 	traffic     bool
-	calls       []*clientCall     // by number, from 1
+	requests    []*request        // by number, from 1
 	replies     map[uint64]uint64 // requests that were answered, by key
-	poisons     map[uint64]bool   // numbers of the inputs that hosts have died of
+	store       *storeClients
+	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
 }
 
 func newSimulation(sc Scenario) *simulation {
@@ -127,7 +128,8 @@ func (s *simulation) start() {
 	}
 	s.move(s.scenario.MoveEvery, s.anActor)
 	s.move(s.scenario.MoveSwitchEvery, s.aSwitch)
-	s.callAgain()
+	s.requestAgain()
+	s.useStore()
 	for _, f := range s.scenario.Faults {
 		s.w.after(f.At, nil, func() { s.inflict(f) })
 	}

@@ -31,6 +31,7 @@ type Summary struct {
 	// of switches, with the actors at them
 	SwitchMoves uint64    `json:"switch_moves"`
 	Requests    uint64    `json:"requests"` // over HTTP, that were answered
+	Store       uint64    `json:"store"`    // requests to the store, that were answered
 	Degraded    uint64    `json:"degraded"` // commands of leaders without a majority
 	Terms       uint64    `json:"terms"`    // leaders that came to office
 	Epochs      uint64    `json:"epochs"`   // of switches without agent
@@ -108,6 +109,7 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.Moves += r.Moves
 	s.SwitchMoves += r.SwitchMoves
 	s.Requests += r.Requests
+	s.Store += r.Store
 	s.Degraded += r.Degraded
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs

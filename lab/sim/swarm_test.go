@@ -35,13 +35,13 @@ func TestSwarm(t *testing.T) {
 		t.Errorf("%s%v\nrepeat it with: holdfast sim --seed %d", f.Scenario, f.Violation, f.Scenario.Seed)
 	}
 	t.Logf("%d seeds, %d faults, %d leaders, %d events, %d commands, %d items between groups, %d moves of actors and "+
-		"%d of switches, %d requests over HTTP, %d commands in minorities; %v simulated in %v, %.0f s in each second",
+		"%d of switches, %d requests over HTTP, %d to the store, %d commands in minorities; %v simulated in %v, %.0f s in each second",
 		sum.Seeds, sum.Faults, sum.Terms,
-		sum.Events, sum.Commands, sum.Items, sum.Moves, sum.SwitchMoves, sum.Requests, sum.Degraded,
+		sum.Events, sum.Commands, sum.Items, sum.Moves, sum.SwitchMoves, sum.Requests, sum.Store, sum.Degraded,
 		sum.Simulated.Round(time.Second), sum.Elapsed.Round(time.Second),
 		sum.Simulated.Seconds()/sum.Elapsed.Seconds())
 	if sum.Seeds == n && (sum.Events == 0 || sum.Commands == 0 || sum.Items == 0 || sum.Moves == 0 ||
-		sum.SwitchMoves == 0 || sum.Requests == 0 || sum.Degraded == 0 || sum.Terms < uint64(n) ||
+		sum.SwitchMoves == 0 || sum.Requests == 0 || sum.Store == 0 || sum.Degraded == 0 || sum.Terms < uint64(n) ||
 		sum.Faults < n) {
 		t.Errorf("nothing much happened")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 // applications makes those that the ledger of a replica runs: one that forwards, and census. The system group of
@@ -23,9 +24,14 @@ func (s *simulation) applications(g *group) []ledger.Application {
 	if limit := s.scenario.RateLimit; limit > 0 {
 		forwards.RateLimit(limit, 4)
 	}
-	return []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
+	list := []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
 		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities,
 		Requests: s.scenario.CallEvery > 0, Wrong: s.wrong})}
+	if s.scenario.StoreEvery > 0 {
+		// Not as a ledger.Terse one: with the requests in the log, the checkers execute them again.
+		list = append(list, struct{ ledger.Spreader }{store.New()})
+	}
+	return list
 }
 
 // wrong fails the run: wherever two actors live, messages between them keep their order, and calls end once.
