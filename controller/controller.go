@@ -59,7 +59,7 @@ type Config struct {
 	Logger         *slog.Logger     // must be set
 
 	Peers []Peer // the controllers of the cluster file
-	// DialAPI connects to the API of another controller. nil: plain TCP.
+	// DialAPI connects to the API of another controller, or to its REST interface. nil: plain TCP.
 	DialAPI func(ctx context.Context, address string) (net.Conn, error)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	replica "github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
@@ -57,15 +58,25 @@ func (c *Controller) serveREST(l net.Listener) *rest {
 func newREST(c *Controller) *rest {
 	r := &rest{c: c, slots: make(chan struct{}, maxServed), leader: &http.Transport{
 		// no Proxy: those of the environment are not used
-		DialContext:           (&net.Dialer{Timeout: answerTimeout}).DialContext,
+		DialContext:           c.dialREST,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
 	}}
 	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:  bodyTimeout,
 		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second,
-		MaxHeaderBytes: 64 << 10, Protocols: protocols(),
+		MaxHeaderBytes: 64 << 10, Protocols: protocols(), ConnContext: mtls.WithConn,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	return r
+}
+
+// dialREST connects to the REST interface of another controller.
+func (c *Controller) dialREST(ctx context.Context, _, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if c.cfg.DialAPI != nil {
+		return c.cfg.DialAPI(ctx, address)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
 // protocols are HTTP/1.1, and HTTP/2 for clients that begin with it.

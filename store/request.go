@@ -225,11 +225,12 @@ const (
 	Unknown                         // it may have been executed: with a session, repeat it
 	Forgotten                       // changes that a watch asks for are not known here any more
 	ComponentFailed                 // a component has failed, or needs too much
+	Denied                          // the client may not do that in this namespace
 )
 
 var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
 	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten",
-	"component"}
+	"component", "denied"}
 
 func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
 

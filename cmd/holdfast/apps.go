@@ -36,7 +36,7 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
 	"exchange": plain(exchange.New),      // for the demo, and bench hops
-	"store":    plain(rpc.New),
+	"store":    func(s *config.Cluster) ledger.Application { return rpc.New(storeAccess(s)...) },
 }
 
 func plain[A ledger.Application](make func() A) func(*config.Cluster) ledger.Application {
@@ -99,6 +99,17 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+func storeAccess(s *config.Cluster) (list []rpc.Grant) {
+	for _, g := range s.StoreAccess {
+		grant := rpc.Grant{Client: g.Client, Namespaces: g.Namespaces}
+		for _, right := range g.Allow {
+			grant.Allow = append(grant.Allow, rpc.Right(right))
+		}
+		list = append(list, grant)
+	}
+	return list
 }
 
 func recoveryConfig(r config.Recovery) recovery.Config {

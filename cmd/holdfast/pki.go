@@ -68,7 +68,7 @@ func pkiIssueCommand() *cobra.Command {
 	var dir string
 	var r pki.Request
 	cmd := &cobra.Command{
-		Use:   "issue {controller | agent | switch | operator} NAME",
+		Use:   "issue {controller | agent | switch | operator | client} NAME",
 		Short: "Issue a certificate",
 		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority.
 Nothing is overwritten. The NAME of a controller is that of the cluster file; choose the others freely.
@@ -76,7 +76,8 @@ Nothing is overwritten. The NAME of a controller is that of the cluster file; ch
   controller  accepts agents, switches and operators, and connects to other controllers
   agent       connects to controllers, and accepts switches
   switch      connects to agents and controllers; with --address, controllers may connect to its database
-  operator    uses the API of the controllers (holdfast status, member, drain)
+  operator    uses the API of the controllers (holdfast status, member, drain), and what a client uses
+  client      uses the applications that controllers serve over HTTP, such as the store
 
 Holdfast checks role and name, not addresses: except for a switch, --address is for other software.`,
 		Example: `  holdfast pki issue controller c1

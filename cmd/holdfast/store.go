@@ -21,9 +21,9 @@ import (
 
 // storeFlags are those of all commands of the store.
 type storeFlags struct {
-	file, namespace string
-	timeout         time.Duration
-	asJSON          bool
+	file, namespace, as string
+	timeout             time.Duration
+	asJSON              bool
 }
 
 func storeCommand() *cobra.Command {
@@ -44,6 +44,8 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
 	}
 	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table")
+	cmd.PersistentFlags().StringVar(&f.as, "as", "operator", "with TLS: whose certificate to use, which replaces "+
+		"{name} in the cluster file")
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
@@ -63,6 +65,9 @@ func (f *storeFlags) client() (*client.Client, error) {
 		if c.REST != "" {
 			addresses = append(addresses, c.REST)
 		}
+	}
+	if s.TLS != nil {
+		return client.NewTLS(f.namespace, client.TLS(s.TLS.Of(f.as)), addresses...)
 	}
 	return client.New(f.namespace, addresses...)
 }

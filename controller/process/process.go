@@ -183,6 +183,9 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		return own, err
 	}
 	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API, cfg.Logger)
+	if own.REST != nil {
+		own.REST = secure.REST(own.REST, cfg.Logger)
+	}
 	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
 	if secure != nil {
 		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit

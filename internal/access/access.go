@@ -47,7 +47,7 @@ func OfController(ctx context.Context, cluster *config.Cluster, name string, log
 	go c.Watch(ctx)
 	a := &Controller{dialer{c, map[string]string{}}, map[uint64]string{}}
 	for _, n := range cluster.Controllers {
-		a.names[n.API], a.members[n.ID] = n.Name, n.Name
+		a.names[n.API], a.names[n.REST], a.members[n.ID] = n.Name, n.Name, n.Name
 	}
 	return a, nil
 }
@@ -66,6 +66,16 @@ func (a *Controller) API(l net.Listener, log *slog.Logger) net.Listener {
 		return mtls.Plain(l, log, "the API")
 	}
 	return a.credentials.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
+}
+
+// REST accepts clients of applications, operators and other controllers, and logs why others are refused. Without TLS
+// it logs who speaks it.
+func (a *Controller) REST(l net.Listener, log *slog.Logger) net.Listener {
+	const what = "the applications over HTTP"
+	if a == nil {
+		return mtls.Plain(l, log, what)
+	}
+	return a.credentials.TellingListener(l, mtls.Role(pki.Client, pki.Operator, pki.Controller), what, "h2", "http/1.1")
 }
 
 // Members accepts other controllers. Which one it is Admit checks, once it has said so.

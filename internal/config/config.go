@@ -51,6 +51,8 @@ type Cluster struct {
 	Instrumentation bool
 	Placement       Placement
 	TLS             *TLS // nil: plain TCP
+	// StoreAccess says what clients of the store may do; nil: everything.
+	StoreAccess []StoreGrant
 }
 
 // TLS are the files with which the processes of a cluster prove who they are, and know each other.

@@ -74,6 +74,7 @@ func TestParse(t *testing.T) {
 	full.Placement = config.Placement{Window: 2 * time.Second, Windows: 4, Threshold: 5, Load: 6}
 	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
+	full.StoreAccess = []config.StoreGrant{{Client: "a", Namespaces: []string{"n", "m*"}, Allow: []string{"read", "upload"}}}
 	for _, tc := range []struct {
 		name, text string
 		want       *config.Cluster
@@ -86,7 +87,8 @@ func TestParse(t *testing.T) {
 			"threshold: 5, " +
 			"cooldown_ms: 0, load: 6}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, " +
 			"multiplier: " +
-			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n", full},
+			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n" +
+			"store:\n  access:\n    - {client: a, namespaces: [n, \"m*\"], allow: [read, upload]}\n", full},
 		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Cluster {
 			s := wantThree()
 			s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
@@ -161,6 +163,7 @@ func TestMistakes(t *testing.T) {
 		}
 		return strings.Replace(three, old, new, 1)
 	}
+	const files = "tls: {ca: a, cert: b, key: c}\n"
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", "", "f: the file is empty; begin with a list `controllers:`"},
 		{"only comments", "# nothing\n", "f: the file is empty; begin with a list `controllers:`"},
@@ -189,9 +192,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls, store)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls, store`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -245,6 +248,15 @@ func TestMistakes(t *testing.T) {
 		{"placement that is not measured", one + "groups: per-controller\ninstrumentation: false\n" +
 			"placement: {optimize: true}\n", "f:5: the placement is to be optimized, and instrumentation is off; " +
 			"remove instrumentation: false"},
+		{"access without TLS", one + "store:\n  access:\n    - {client: a, namespaces: [n], allow: [read]}\n",
+			"f:5: store.access without tls: clients are known by their certificates; add `tls`, or remove this section"},
+		{"access without rules", one + files + "store: {access: []}\n",
+			"f:4: store.access has no rules, so nobody or everybody may do everything; add rules, " +
+				"or remove this section: then every client may do everything"},
+		{"access to nothing", one + files + "store:\n  access: [{client: a, allow: [read]}]\n",
+			"f:5: a rule of access is not complete; write client, namespaces and allow"},
+		{"unknown right", one + files + "store:\n  access: [{client: a, namespaces: [n], allow: [reed]}]\n",
+			`f:5: unknown right "reed"; did you mean "read"? (known: read, write, upload)`},
 		{"placement without windows", one + "placement: {windows: 0}\n",
 			"f:3: windows is 0; write a whole number from 1 to 1000"},
 		{"replication of one group", one + "replication: 1\n",

@@ -24,7 +24,7 @@ type parser struct {
 	cluster Cluster
 
 	// where they stand, if they do
-	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode *yaml.Node
+	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode, storeNode *yaml.Node
 }
 
 func (p *parser) parse(text []byte) error {
@@ -68,6 +68,7 @@ func (p *parser) parse(text []byte) error {
 		}},
 		{"placement", p.placement},
 		{"tls", p.tls},
+		{"store", p.store},
 	})
 	if err != nil {
 		return err
@@ -86,6 +87,9 @@ func (p *parser) parse(text []byte) error {
 		return err
 	}
 	if err := p.checkPlacement(); err != nil {
+		return err
+	}
+	if err := p.checkStore(); err != nil {
 		return err
 	}
 	return p.checkTimes()

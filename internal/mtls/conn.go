@@ -15,13 +15,20 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
 
-// Conn is one end of a TLS connection. Its errors contain the remedy.
+// Conn is one end of a TLS connection. Its errors contain the remedy. For the server of net/http it is like any other
+// connection, since that does not take HTTP/2 from one that has a ConnectionState and is no *tls.Conn.
 type Conn struct {
-	*tls.Conn
+	net.Conn // the same as tls
+	tls      *tls.Conn
 	raw      net.Conn
 	tell     func(error) // that the handshake has failed; may be nil
 	answered bool        // a peer that does not speak TLS was told
 }
+
+func newConn(c *tls.Conn, raw net.Conn) *Conn { return &Conn{Conn: c, tls: c, raw: raw} }
+
+// NetConn returns the TCP connection.
+func (c *Conn) NetConn() net.Conn { return c.raw }
 
 // Read implements net.Conn. Its first call, or that of Write, waits for the handshake.
 func (c *Conn) Read(b []byte) (int, error) {
@@ -29,7 +36,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	if err != nil {
 		c.answerPlain(err)
 		err = explain(err)
-		if c.tell != nil && !c.ConnectionState().HandshakeComplete {
+		if c.tell != nil && !c.tls.ConnectionState().HandshakeComplete {
 			c.tell(err)
 		}
 	}
@@ -114,11 +121,28 @@ func Peer(conn net.Conn) (pki.Identity, error) {
 	if !ok {
 		return pki.Identity{}, errors.New("the connection is not over TLS")
 	}
-	chain := c.ConnectionState().PeerCertificates
+	chain := c.tls.ConnectionState().PeerCertificates
 	if len(chain) == 0 {
 		return pki.Identity{}, errors.New("the TLS handshake is not over")
 	}
 	return pki.Of(chain[0])
+}
+
+type connKey struct{}
+
+// WithConn returns a context with a connection, for the ConnContext of an HTTP server.
+func WithConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// PeerOf returns the identity of the peer whose request has this context; false if its connection is not over TLS.
+func PeerOf(ctx context.Context) (pki.Identity, bool) {
+	conn, is := ctx.Value(connKey{}).(*Conn)
+	if !is {
+		return pki.Identity{}, false
+	}
+	id, err := Peer(conn)
+	return id, err == nil
 }
 
 // Dial connects to an address, and requires that p accepts the peer.
@@ -129,8 +153,8 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	}
 	cfg := c.config(x509.ExtKeyUsageServerAuth, p)
 	cfg.InsecureSkipVerify = true // by host name: names of holders stand for more, and VerifyConnection looks at them
-	conn := &Conn{Conn: tls.Client(raw, cfg), raw: raw}
-	if err := conn.HandshakeContext(ctx); err != nil {
+	conn := newConn(tls.Client(raw, cfg), raw)
+	if err := conn.tls.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it closed the connection in the TLS handshake: either it does not speak TLS, which " +
@@ -143,16 +167,18 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 
 // Listener wraps the connections of l in TLS, for peers that p accepts. The first Read or Write of a connection does
 // the handshake, under its own deadline.
-func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener { return &listener{l, c, p, nil} }
+func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener {
+	return &listener{l, c, p, nil, nil}
+}
 
 // TellingListener is Listener for a server that does not log why a connection ends, such as that of net/http. It logs
-// refusals itself, as those of what.
-func (c *Credentials) TellingListener(l net.Listener, p Policy, what string) net.Listener {
+// refusals itself, as those of what. protocols are those above TLS that it offers (ALPN, RFC 7301).
+func (c *Credentials) TellingListener(l net.Listener, p Policy, what string, protocols ...string) net.Listener {
 	incidents := incident.New(c.log)
 	return &listener{l, c, p, func(from net.Addr, err error) {
 		host, _, _ := net.SplitHostPort(from.String())
 		incidents.Warn(host, "connection refused", "to", what, "remote", from, "error", err)
-	}}
+	}, protocols}
 }
 
 type listener struct {
@@ -160,6 +186,7 @@ type listener struct {
 	credentials *Credentials
 	policy      Policy
 	tell        func(from net.Addr, err error) // may be nil
+	protocols   []string
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -169,7 +196,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.policy)
 	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
-	conn := &Conn{Conn: tls.Server(raw, cfg), raw: raw}
+	cfg.NextProtos = l.protocols
+	conn := newConn(tls.Server(raw, cfg), raw)
 	if l.tell != nil {
 		conn.tell = func(err error) { l.tell(raw.RemoteAddr(), err) }
 	}

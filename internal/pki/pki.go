@@ -22,10 +22,11 @@ const (
 	Agent      Role = "agent"      // beside a switch
 	Switch     Role = "switch"     // with an agent or without; it only connects to others
 	Operator   Role = "operator"   // a person or program that uses the API of the controllers
+	Client     Role = "client"     // a program that uses the applications that controllers serve over HTTP
 )
 
 // Roles are all of them.
-var Roles = []Role{Controller, Agent, Switch, Operator}
+var Roles = []Role{Controller, Agent, Switch, Operator, Client}
 
 // Identity is who the holder of a certificate is. The certificate has it as a URI among its
 // alternative names: holdfast://controller/c1.

@@ -124,7 +124,7 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 			return err
 		})
 	}
-	via := rpc.Transport()
+	via := rpc.Transport(nil)
 	defer via.CloseIdleConnections()
 	on := rpc.NewCaller(via, leader.REST)
 	if err == nil {
@@ -142,7 +142,7 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 // stale adds the figures of reads at the followers, in requests of one batch each.
 func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster, get func(int) store.Op,
 	f map[string]float64) error {
-	via := rpc.Transport()
+	via := rpc.Transport(nil)
 	defer via.CloseIdleConnections()
 	var callers []*rpc.Caller
 	for _, n := range c.Controllers() {

@@ -13,6 +13,7 @@ import asyncio
 import base64
 import http.client
 import json
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -44,6 +45,37 @@ class UnknownError(Exception):
 
 class NobodyAnswersError(Exception):
     """Nothing was executed, or only reads were, because no controller has answered in time."""
+
+
+@dataclass(frozen=True)
+class TLS:
+    """The files of a client of a cluster with TLS, in PEM: the authority's certificate, and its own with the key. The
+    role of its own is client or operator (`holdfast pki issue client NAME`)."""
+
+    ca: str
+    cert: str
+    key: str
+
+    def _wrap(self, address: str, timeout_seconds: float) -> http.client.HTTPConnection:
+        context = ssl.create_default_context(cafile=self.ca)
+        context.check_hostname = False  # the certificate names a controller, and not its address
+        context.load_cert_chain(self.cert, self.key)
+        connection = http.client.HTTPSConnection(address, timeout=timeout_seconds, context=context)
+        connection.connect()
+        peer: Any = connection.sock.getpeercert() or {}
+        names = [name for kind, name in peer.get("subjectAltName", ()) if kind == "URI"]
+        if not any(name.startswith("holdfast://controller/") for name in names):
+            connection.close()
+            raise OSError(f"{address}: its certificate is of {names}, and not of a controller")
+        return connection
+
+
+def _open(address: str, timeout_seconds: float, tls: TLS | None) -> http.client.HTTPConnection:
+    if tls:
+        return tls._wrap(address, timeout_seconds)
+    connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
+    connection.connect()
+    return connection
 
 
 @dataclass(frozen=True)
@@ -100,15 +132,17 @@ _READS = ("get", "list", "resolve", "list_tables", "list_components")
 
 class Client:
     """A client of one namespace. It may be used by several threads; they take turns. Addresses are HOST:PORT, as
-    controllers have them as `rest` in the cluster file. Methods raise StoreError, UnknownError and
-    NobodyAnswersError."""
+    controllers have them as `rest` in the cluster file. If that has `tls`, so has the client. Methods raise StoreError,
+    UnknownError and NobodyAnswersError."""
 
-    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0) -> None:
+    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
+                 tls: TLS | None = None) -> None:
         if not addresses:
             raise ValueError("no controller has a `rest` address: add one to each controller in the cluster file")
         self._addresses = list(addresses)
         self._namespace = namespace
         self._timeout = timeout_seconds
+        self._tls = tls
         self._turn = threading.Lock()  # guards the rest
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
@@ -197,7 +231,7 @@ class Client:
             if after is not None:
                 request["after"] = str(after)
             try:
-                for response in _stream(self._addresses[at], "Watch", request):
+                for response in _stream(self._addresses[at], self._tls, "Watch", request):
                     why = response.get("error")
                     if why:
                         raise StoreError(why["code"], why.get("message", ""))
@@ -269,9 +303,7 @@ class Client:
     def _connect(self, end: float) -> http.client.HTTPConnection:
         if self._connection is None:
             timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
-            connection = http.client.HTTPConnection(self._addresses[self._at], timeout=timeout)
-            connection.connect()
-            self._connection = connection
+            self._connection = _open(self._addresses[self._at], timeout, self._tls)
         return self._connection
 
     def _disconnect(self) -> None:
@@ -300,9 +332,9 @@ class Client:
         return answer, ""
 
 
-def _stream(address: str, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _stream(address: str, tls: TLS | None, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the responses to a request that has many (https://connectrpc.com/docs/protocol)."""
-    connection = http.client.HTTPConnection(address, timeout=_ATTEMPT_SECONDS)
+    connection = _open(address, _ATTEMPT_SECONDS, tls)
     try:
         body = json.dumps(request).encode()
         connection.request("POST", _PATH + method, b"\0" + len(body).to_bytes(4, "big") + body,
@@ -343,8 +375,9 @@ def _threaded(method: Callable[Concatenate[Client, _P], _T]) -> Callable[Concate
 class AsyncClient:
     """Client for asyncio: the same methods, as coroutines, each in a thread."""
 
-    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0) -> None:
-        self.client = Client(addresses, namespace, timeout_seconds)
+    def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
+                 tls: TLS | None = None) -> None:
+        self.client = Client(addresses, namespace, timeout_seconds, tls)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

@@ -8,11 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
@@ -41,13 +45,34 @@ type Client struct {
 // New returns a client of a namespace. The addresses are those that controllers have as `rest` in the cluster file, as
 // HOST:PORT. It connects when it is used. Close is to be called at the end.
 func New(namespace string, addresses ...string) (*Client, error) {
+	return newClient(namespace, nil, addresses)
+}
+
+// TLS are the files with which a client proves who it is, as PEM. The certificate's role is client or operator.
+type TLS struct {
+	CA        string // the authority of the cluster
+	Cert, Key string // of the client
+}
+
+// NewTLS returns a client of a cluster with TLS, as New does. Changed files are used for new connections.
+func NewTLS(namespace string, files TLS, addresses ...string) (*Client, error) {
+	c, err := mtls.Load(mtls.Files(files), mtls.Role(pki.Client, pki.Operator, pki.Controller), slog.Default())
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return newClient(namespace, func(ctx context.Context, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, mtls.Role(pki.Controller))
+	}, addresses)
+}
+
+func newClient(namespace string, dial rpc.Dial, addresses []string) (*Client, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("no controller has a `rest` address: add one to each controller in the cluster file")
 	}
 	if err := store.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, transport: rpc.Transport(),
+	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, transport: rpc.Transport(dial),
 		wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel

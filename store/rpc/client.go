@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -16,11 +17,18 @@ import (
 // pingAfter is when a connection that says nothing is checked, and for how long: a controller may hang or be cut off.
 const pingAfter = 2 * time.Second
 
-// Transport returns a transport of HTTP/2, with one connection for each controller.
-func Transport() *http.Transport {
+// Dial connects to a controller at HOST:PORT.
+type Dial func(ctx context.Context, address string) (net.Conn, error)
+
+// Transport returns a transport of HTTP/2, with one connection for each controller, which dial makes; nil: plain TCP.
+func Transport(dial Dial) *http.Transport {
 	p := new(http.Protocols)
-	p.SetUnencryptedHTTP2(true)
-	return &http.Transport{Protocols: p, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}}
+	p.SetUnencryptedHTTP2(true) // also over TLS, of which http.Transport does not know
+	t := &http.Transport{Protocols: p, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}}
+	if dial != nil {
+		t.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }
+	}
+	return t
 }
 
 // Stream is a stream of requests to one controller. One goroutine may send, and another one receive.

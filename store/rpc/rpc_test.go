@@ -252,7 +252,7 @@ func TestJSON(t *testing.T) {
 // Clients of all protocols are served.
 func TestProtocols(t *testing.T) {
 	address := serve(t, nil)
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	request := store.Request{ID: 4, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
 	for name, o := range map[string]connect.ClientOption{"gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
@@ -291,7 +291,7 @@ func TestStream(t *testing.T) {
 		}
 		return (&store.Response{ID: r.ID}).Append(nil), ends[r.ID-1]
 	})
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	s, err := Open(t.Context(), via, address, time.Minute)
 	if err != nil {
@@ -328,7 +328,7 @@ func TestSharedBuffer(t *testing.T) {
 		at := int(r.ID) % 64 * size
 		return shared[at : at+size], nil
 	})
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	caller := NewCaller(via, address)
 	var clients sync.WaitGroup
@@ -362,7 +362,7 @@ func TestSendTimeout(t *testing.T) {
 		}
 		return map[uint64][]byte{1: large}[r.ID], nil
 	})
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	s, err := Open(t.Context(), via, address, time.Minute)
 	if err != nil {
@@ -388,7 +388,7 @@ func TestSendTimeout(t *testing.T) {
 // BenchmarkDo is a request of one update, as the client and the server execute it, without consensus.
 func BenchmarkDo(b *testing.B) {
 	address := serve(b, nil)
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	caller := NewCaller(via, address)
 	ask := func(op store.Op) {

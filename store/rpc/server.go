@@ -27,18 +27,21 @@ const (
 type Application struct {
 	*store.Application
 	feed        *store.Feed
+	access      grants
 	sendTimeout time.Duration // how long a client may not read its responses; then its stream ends
 }
 
-// New returns the application.
-func New() Application { return Application{store.New(), store.NewFeed(), 10 * time.Second} }
+// New returns the application. With TLS, and any access given, clients may do only what that allows.
+func New(access ...Grant) Application {
+	return Application{store.New(), store.NewFeed(), access, 10 * time.Second}
+}
 
 // Follow implements controller.Follower.
 func (a Application) Follow(group uint64) func(ledger.Change) { return a.feed.Follow(group) }
 
 // Serve implements controller.Frontend.
 func (a Application) Serve(behind ledger.Backend) (path string, h http.Handler) {
-	s := &server{behind: behind, feed: a.feed, sendTimeout: a.sendTimeout}
+	s := &server{behind: behind, feed: a.feed, access: a.access, sendTimeout: a.sendTimeout}
 	options := handlerOptions()
 	mux := http.NewServeMux()
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
@@ -74,6 +77,7 @@ type controllerKey struct{}
 type server struct {
 	behind      ledger.Backend
 	feed        *store.Feed
+	access      grants
 	sendTimeout time.Duration
 	streams     atomic.Int64
 
@@ -85,7 +89,7 @@ type server struct {
 const maxStreams = 512
 
 func (s *server) do(ctx context.Context, r *connect.Request[Request]) (*connect.Response[Response], error) {
-	return connect.NewResponse(&Response{s.execute(ctx, r.Msg.Encoded)}), nil
+	return connect.NewResponse(&Response{s.serve(ctx, r.Msg.Encoded)}), nil
 }
 
 // maxConcurrent bounds the requests of a stream that are executed at a time. Meanwhile no more are read. It is what a
@@ -117,7 +121,7 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 		slots <- struct{}{}
 		running.Go(func() { // ends with the call
 			defer func() { <-slots }()
-			_ = send(&Response{s.execute(ctx, r.Encoded)}) // else the client is gone, or does not read
+			_ = send(&Response{s.serve(ctx, r.Encoded)}) // else the client is gone, or does not read
 		})
 	}
 }
@@ -133,12 +137,21 @@ func (s *server) inTime(ctx context.Context, send func() error) error {
 // callTimeout bounds how long a request waits for its answer.
 const callTimeout = 5 * time.Second
 
-// execute executes an encoded request, and returns an encoded response.
-func (s *server) execute(ctx context.Context, request []byte) []byte {
+// serve executes an encoded request of a client, and returns an encoded response.
+func (s *server) serve(ctx context.Context, request []byte) []byte {
 	q, maxAge, err := store.CallOf(request)
-	if refused, is := errors.AsType[*store.Error](err); is {
+	refused, is := errors.AsType[*store.Error](err)
+	if !is {
+		refused = s.access.checkRequest(ctx, q.Actor.Shard.Key.S, request)
+	}
+	if refused != nil {
 		return store.Refusal(request, refused)
 	}
+	return s.execute(ctx, q, maxAge)
+}
+
+// execute executes a request of which an answer may have that age.
+func (s *server) execute(ctx context.Context, q ledger.Call, maxAge time.Duration) []byte {
 	if maxAge == 0 {
 		return s.call(ctx, q)
 	}

@@ -49,6 +49,9 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err := w.Check(); err != nil {
 		return err
 	}
+	if refused := s.access.check(ctx, w.Namespace, []Right{Read}); refused != nil {
+		return refused
+	}
 	tables, revision, err := s.tables(ctx, w.Namespace, "")
 	if err != nil {
 		return err
@@ -110,8 +113,12 @@ func (s *server) tables(ctx context.Context, namespace, start string) (all map[s
 	all = map[string]store.Table{}
 	for {
 		q := store.Request{Namespace: namespace, Transactions: [][]store.Op{{{Kind: store.ListTables, Start: start}}}}
+		call, _, err := store.CallOf(q.Append(nil))
+		if err != nil {
+			return nil, 0, err
+		}
 		var r store.Response
-		if err := r.Decode(s.execute(ctx, q.Append(nil))); err != nil {
+		if err := r.Decode(s.execute(ctx, call, 0)); err != nil {
 			return nil, 0, store.Fail(store.Failed, "%v", err)
 		}
 		if r.Error != nil {

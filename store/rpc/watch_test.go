@@ -69,7 +69,7 @@ func TestWatchNotRead(t *testing.T) {
 	a := New()
 	a.sendTimeout = 50 * time.Millisecond
 	address := serveApplication(t, a)
-	via := Transport()
+	via := Transport(nil)
 	defer via.CloseIdleConnections()
 	caller := NewCaller(via, address)
 	put := func(o store.Op) {
