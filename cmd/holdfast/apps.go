@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/apps/balancer"
+	"github.com/holdfast-sdn/holdfast/apps/devices"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/kv"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
@@ -28,6 +30,8 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
 	"kv":       plain(kv.New),
+	"balancer": plain(balancer.New),
+	"devices":  plain(devices.New),
 	"flock":    plain(flock.New), // for bench kv and actors
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),

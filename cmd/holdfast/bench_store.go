@@ -21,7 +21,8 @@ clients.
 
 With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a
 load balancer (lb-arp, lb-vip) or a device manager (dm-known, dm-unknown), which handles one kind of packet.
-Its variants use the store as in the paper: init, cref, vers, cols, micro and cache.`,
+Its variants use the store as in the paper: init, cref, vers, cols, micro and cache. The variant inside
+uses none: the application is handlers of the controllers, and the packets come from switches.`,
 		Example: `  holdfast bench store --durability disk --json
   holdfast bench store --batch 64 --etcd /usr/bin/etcd
   holdfast bench store --workload lb-vip --variant micro`,

@@ -52,7 +52,7 @@ func TestPKI(t *testing.T) {
 		"holdfast: " + dir + "/ca-key.pem is there already, and is not overwritten\n": {"init"},
 		"holdfast: " + dir + "/c1-key.pem is there already, and is not overwritten\n": {"issue",
 			"agent", "c1"},
-		"holdfast: unknown role \"admin\"; known: controller, agent, switch, operator\n": {"issue",
+		"holdfast: unknown role \"admin\"; known: controller, agent, switch, operator, client\n": {"issue",
 			"admin", "x"},
 		"holdfast: open " + dir + "/c2.pem: no such file or directory\n": {"renew",
 			"c2"},

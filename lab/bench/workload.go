@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/client"
 	"github.com/holdfast-sdn/holdfast/store/onstore"
@@ -36,6 +37,17 @@ type workload struct {
 	paper  map[onstore.Variant]figures
 }
 
+// variants returns those that can be measured.
+func (w workload) variants() (list []string) {
+	for _, v := range onstore.Names[w.app] {
+		list = append(list, string(v))
+	}
+	if w.app != "devices" { // it answers nothing
+		list = append(list, Inside)
+	}
+	return list
+}
+
 // figures are those of the paper: what one flow asks for, as in tables I and II, and the throughput of section VII, as
 // far as its text gives it.
 type figures struct {
@@ -43,11 +55,7 @@ type figures struct {
 	flows      float64
 }
 
-const (
-	knownHosts = 1000
-	etherIPv4  = 0x0800
-	etherARP   = 0x0806
-)
+const knownHosts = 1000
 
 func hostMAC(n int) of13.MAC {
 	return of13.MAC{2, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
@@ -65,8 +73,8 @@ var broadcast = of13.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 func fromHost(n int) onstore.Packet {
 	n %= knownHosts
 	to := (n*7 + 1) % knownHosts
-	return onstore.Packet{Switch: 1, InPort: of13.Port(n%40 + 1), Src: hostMAC(n), Dst: hostMAC(to), Type: etherIPv4,
-		From: hostIP(n), To: hostIP(to)}
+	return onstore.Packet{Switch: 1, InPort: of13.Port(n%40 + 1), Packet: packet.Packet{Src: hostMAC(n),
+		Dst: hostMAC(to), Type: packet.IPv4, From: hostIP(n), To: hostIP(to)}}
 }
 
 // toVIP returns a packet of a host to one of the virtual addresses.
@@ -87,7 +95,7 @@ var workloads = map[string]workload{
 		onstore.Cached: {"W(29,1) R(27,6), at worst", 21_500}}},
 	"lb-arp": {"balancer", func(n int) onstore.Packet {
 		p := toVIP(n)
-		p.Dst, p.Type, p.ARP = broadcast, etherARP, 1
+		p.Dst, p.Type, p.ARP = broadcast, packet.ARP, packet.ARPRequest
 		return p
 	}, map[onstore.Variant]figures{
 		onstore.Plain: {"R(104,8) R(29,509)", 0}, onstore.References: {"R(104,509)", 0},
@@ -108,7 +116,7 @@ var workloads = map[string]workload{
 		onstore.Cached:     {"W(36,0)", 21_400}}},
 	"dm-unknown": {"devices", func(n int) onstore.Packet {
 		p := fromHost(n)
-		p.Src, p.From, p.Type, p.ARP = hostMAC(knownHosts+n), hostIP(knownHosts+n), etherARP, 2
+		p.Src, p.From, p.Type, p.ARP = hostMAC(knownHosts+n), hostIP(knownHosts+n), packet.ARP, packet.ARPReply
 		return p
 	}, map[onstore.Variant]figures{
 		onstore.Plain:      {"R(408,0) W(21,4) W(1395,1) W(416,0) R(386,0) W(517,0) R(408,8) R(26,1378)", 3_000},
@@ -121,8 +129,8 @@ var workloads = map[string]workload{
 // Workloads returns the names of all workloads, with their variants.
 func Workloads() (list []string) {
 	for name, w := range workloads {
-		for _, v := range onstore.Names[w.app] {
-			list = append(list, name+" "+string(v))
+		for _, v := range w.variants() {
+			list = append(list, name+" "+v)
 		}
 	}
 	slices.Sort(list)
@@ -135,8 +143,8 @@ func (s StoreWorkload) Validate() error {
 	switch {
 	case !there:
 		return &FieldError{"workload", s.Workload, "ls-bcast, ls-ucast, lb-arp, lb-vip, dm-known or dm-unknown"}
-	case !slices.Contains(onstore.Names[w.app], onstore.Variant(s.Variant)):
-		return &FieldError{"variant", s.Variant, fmt.Sprintf("one of %v for %s", onstore.Names[w.app], s.Workload)}
+	case !slices.Contains(w.variants(), s.Variant):
+		return &FieldError{"variant", s.Variant, fmt.Sprintf("one of %v for %s", w.variants(), s.Workload)}
 	}
 	return cmp.Or(inRange("flows", s.Flows, 1, 4096), inRange("clients", s.Clients, 1, 64),
 		inRange("seconds", s.Seconds, 1, 60), isDurability(s.Durability))
@@ -177,6 +185,9 @@ func (s *sizes) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) 
 // Run runs the benchmark.
 func (s StoreWorkload) Run(ctx context.Context, progress Progress) (Report, error) {
 	w := workloads[s.Workload]
+	if s.Variant == Inside {
+		return s.inside(ctx, progress, w)
+	}
 	c, end, err := startCluster(ctx, cluster.Config{Binary: s.Binary, Apps: []string{store.Name},
 		Durability: s.Durability})
 	if err != nil {

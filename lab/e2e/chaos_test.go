@@ -131,8 +131,8 @@ func (c *chaos) fault() {
 			return c.stopController(
 				5*time.Second + c.upTo(2*time.Second))
 		}},
-		{"agent killed", 1, c.killAgent},
-		{"switch restarted", 2, func() bool {
+		{"agent killed", min(1, len(c.Agents())), c.killAgent},
+		{"switch restarted", min(2, len(c.switches)), func() bool {
 			c.switches[c.rand.IntN(chaosSwitches)].restart(
 				c.rand.IntN(2) == 0)
 			return true

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
 	"os/exec"
 	"strings"
@@ -55,6 +57,71 @@ func (a *storeApp) kill(by syscall.Signal) {
 	_ = a.cmd.Wait()
 }
 
+// ping pings until there is an answer.
+func (s *testCluster) ping(from *netlab.Host, to netip.Addr) {
+	s.t.Helper()
+	await.Until(s.t, "an answer from "+to.String(), func() bool {
+		echoes, err := from.Ping(s.ctx, to, 1, time.Millisecond, time.Second)
+		s.check(err)
+		return len(echoes) == 1 && echoes[0].Replies == 1
+	})
+}
+
+// TestAppsInside: the applications of TestStoreApps as handlers, in several groups. The next leader knows what the
+// killed one has learned.
+func TestAppsInside(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	lab := netlab.ForTest(t)
+	s := startCluster(t, cluster.Config{Apps: []string{"learning", "balancer", "devices"}, Listen: lab.Addr().String(),
+		Sections: "groups: per-controller\n"})
+	s.expectDeaths()
+	sw, hosts := oneSwitch(t, lab, 4)
+	var at, rest []string
+	for _, n := range s.Controllers() {
+		at, rest = append(at, n.OpenFlow), append(rest, n.REST)
+	}
+	s.check(sw.SetControllers(at...))
+	s.waitUp(1)
+	ask := func(method, path, body string) (status int, text string) {
+		await.Until(t, method+" "+path, func() bool {
+			for _, address := range rest { // one may be dead
+				r, err := http.NewRequestWithContext(s.ctx, method, "http://"+address+"/apps/"+path,
+					strings.NewReader(body))
+				s.check(err)
+				if answer, err := http.DefaultClient.Do(r); err == nil {
+					b, _ := io.ReadAll(answer.Body)
+					answer.Body.Close()
+					if status, text = answer.StatusCode, string(b); status < 500 {
+						return true
+					}
+				}
+			}
+			return false
+		})
+		return status, text
+	}
+	vip := netip.MustParseAddr("10.100.0.100")
+	server := func(i int) string {
+		return fmt.Sprintf(`{"address": %q, "mac": %q, "port": %d}`, hosts[i].Addr.Addr(), hosts[i].MAC, i+1)
+	}
+	status, text := ask("PUT", "balancer/"+vip.String(), fmt.Sprintf(`{"mac": "02:01:00:00:00:64", "servers": [%s, %s]}`,
+		server(1), server(2)))
+	if status != http.StatusNoContent {
+		t.Fatal(status, text)
+	}
+	s.ping(hosts[0], hosts[1].Addr.Addr())
+	s.ping(hosts[0], vip)
+	s.check(s.leader().Kill())
+	s.ping(hosts[3], vip)
+	s.ping(hosts[3], hosts[0].Addr.Addr())
+	for _, h := range []*netlab.Host{hosts[0], hosts[3]} {
+		if status, text := ask("GET", "devices/"+h.MAC.String(), ""); !strings.Contains(text, h.Addr.Addr().String()) {
+			t.Errorf("host %v: %d %s", h.Addr, status, text)
+		}
+	}
+}
+
 // TestStoreApps: a learning switch, a load balancer and a device manager, in processes of their own, serve one switch.
 // All they know is in the store: one of them is killed and another one goes on, and so do all when the leader is.
 func TestStoreApps(t *testing.T) {
@@ -76,14 +143,7 @@ func TestStoreApps(t *testing.T) {
 	await.Until(t, "the switch to connect", func() bool {
 		return learning.connected() && balancer.connected() && devicesApp.connected()
 	})
-	ping := func(from *netlab.Host, to netip.Addr) {
-		t.Helper()
-		await.Until(t, "an answer from "+to.String(), func() bool {
-			echoes, err := from.Ping(s.ctx, to, 1, time.Millisecond, time.Second)
-			s.check(err)
-			return len(echoes) == 1 && echoes[0].Replies == 1
-		})
-	}
+	ping := s.ping
 	flows := func() string {
 		list, err := sw.OFCtl("dump-flows")
 		s.check(err)

@@ -3,10 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,210 +16,58 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
-	"github.com/holdfast-sdn/holdfast/lab/rows"
 	"github.com/holdfast-sdn/holdfast/store"
 	storeclient "github.com/holdfast-sdn/holdfast/store/client"
 	storerpc "github.com/holdfast-sdn/holdfast/store/rpc"
 )
-
-// storeClients are clients of several namespaces, with what they have done.
-type storeClients struct {
-	t       *testing.T
-	began   time.Time
-	mu      sync.Mutex // guards history and counted
-	history []porcupine.Operation
-	counted map[string]map[int64]bool // sums of the counter of each namespace
-	total   atomic.Int64
-}
-
-// work reads and writes rows of a namespace until stop is closed.
-func (s *storeClients) work(ctx context.Context, id int, ns string, c *storeclient.Client, stop <-chan struct{}) {
-	versions := map[string]uint64{} // that it has seen
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
-		key := fmt.Sprint("k", rand.IntN(3))
-		if rand.IntN(8) == 0 {
-			s.count(ctx, ns, c)
-			continue
-		}
-		in := rows.Draw(rand.IntN, ns+" "+key, fmt.Sprint(id, " ", n), versions[key])
-		call := time.Since(s.began)
-		r, err := c.Do(ctx, in.Op("rows", key))
-		ended := time.Since(s.began)
-		if refused, is := errors.AsType[*store.Error](err); is {
-			r.Error = refused
-		} else if err != nil {
-			s.t.Error(err)
-			return
-		}
-		out := rows.Answer(r)
-		if r.Error == nil {
-			versions[key] = out.Version
-		}
-		s.mu.Lock()
-		s.history = append(s.history, porcupine.Operation{ClientId: id, Input: in, Call: int64(call), Output: out,
-			Return: int64(ended)})
-		s.mu.Unlock()
-		s.total.Add(1)
-	}
-}
-
-// count adds 1 to the counter of a namespace.
-func (s *storeClients) count(ctx context.Context, ns string, c *storeclient.Client) {
-	r, err := c.Do(ctx, store.Op{Kind: store.Add, Table: "counters", Key: "sum", Delta: 1})
-	if err != nil {
-		s.t.Error(err)
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.counted[ns] == nil {
-		s.counted[ns] = map[int64]bool{}
-	}
-	if sum := r.Results[0].Value; s.counted[ns][sum] {
-		s.t.Errorf("namespace %s: two clients were told the sum %d", ns, sum)
-	} else {
-		s.counted[ns][sum] = true
-	}
-}
-
-// lastKey is the key of the row that is written last.
-const lastKey = "last"
-
-// watch watches a namespace until lastKey is written, and returns all changes by their revision.
-func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Client) map[uint64]store.Change {
-	all := map[uint64]store.Change{}
-	after, next := uint64(0), uint64(1)
-	for told, err := range c.Watch(ctx, "", "", &after) {
-		if err != nil {
-			s.t.Errorf("watch of namespace %s: %v", ns, err)
-			return nil
-		}
-		for _, change := range told.Changes {
-			if change.Revision != next {
-				s.t.Errorf("watch of namespace %s: told revision %d where %d is next", ns, change.Revision, next)
-				return nil
-			}
-			next++
-			all[change.Revision] = change
-			if change.Key == lastKey {
-				return all
-			}
-		}
-	}
-	s.t.Errorf("the watch of namespace %s ended", ns)
-	return nil
-}
-
-// checkWatch checks that a watch was told all writes that were acknowledged.
-func (s *storeClients) checkWatch(ns string, all map[uint64]store.Change) {
-	n := 0
-	for _, o := range s.history {
-		in, out := o.Input.(rows.Access), o.Output.(rows.Told)
-		if out.Code != 0 || in.Kind == store.Get || !strings.HasPrefix(in.At, ns+" ") {
-			continue
-		}
-		n++
-		change := all[out.Version]
-		value, _ := change.Columns.Get(store.DefaultColumn)
-		if ns+" "+change.Key != in.At || change.Removed != (in.Kind == store.Delete) ||
-			!change.Removed && string(value) != in.Value {
-			s.t.Errorf("namespace %s: %+v was acknowledged with %+v, and a watch was told %+v", ns, in, out, change)
-			return
-		}
-	}
-	if n == 0 || n > len(all) {
-		s.t.Errorf("namespace %s: %d writes were acknowledged, a watch was told %d", ns, n, len(all))
-	}
-}
-
-// moveAround moves the namespaces from group to group until stop is closed, and returns how often that succeeded.
-func (s *testCluster) moveAround(namespaces []string, stop <-chan struct{}) (moved int) {
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return moved
-		default:
-		}
-		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second) // a controller may be dead
-		_, err := s.Command(ctx, "move", store.Name, "--key", namespaces[n%len(namespaces)],
-			fmt.Sprint(1+(n/len(namespaces)+n)%len(s.Controllers())))
-		cancel()
-		if err == nil {
-			moved++
-		}
-	}
-}
 
 // TestStoreKill: clients read and write rows of several namespaces, which live in different groups and move, while one
 // controller after the other is killed. What they see is linearizable, each write took effect once, and watches are
 // told each once and in order.
 func TestStoreKill(t *testing.T) {
 	t.Parallel()
-	const clients, kills = 6, 3
 	c := startCluster(t, cluster.Config{Apps: []string{store.Name}, Sections: "groups: per-controller\n"})
 	c.expectDeaths()
-	c.check(c.WaitHome(c.ctx))
-	var addresses []string
-	for _, n := range c.Controllers() {
-		addresses = append(addresses, n.REST)
+	s := startStoreTrial(c, 6, 3)
+	c.killInTurn(3, &s.total, 200)
+	if gaps := s.finish(); gaps > 0 {
+		t.Errorf("changes were forgotten %d times, and not all controllers died", gaps)
 	}
-	namespaces := []string{"one", "two", "three"}
-	for _, ns := range namespaces {
-		for _, table := range []string{"rows", "counters"} {
-			c.command("store", "create-table", table, "--namespace", ns)
+}
+
+// TestStoreFaults is TestStoreKill with everything that may happen to controllers and their network, and a disk that is
+// full at times. The trial has HOLDFAST_STORE_OPERATIONS, or some thousands.
+func TestStoreFaults(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	const few, name = 4000, "c1"
+	operations, seed := setting(t, "HOLDFAST_STORE_OPERATIONS", few), setting(t, "HOLDFAST_CHAOS_SEED", rand.Uint64N(1e6))
+	t.Logf("HOLDFAST_CHAOS_SEED=%d", seed)
+	workers, keys, step := 12, 6, int64(100) // operations from one fault to the next
+	if operations > few {
+		workers, keys, step = 96, 64, 2000
+	}
+	c := newChaos(seed)
+	c.testCluster = startCluster(t, cluster.Config{Apps: []string{store.Name}, Durability: "disk", Route: c.route(t),
+		Sections: "groups: per-controller\n", SnapshotEvery: 2000,
+		Before: func(dir string) error { smallDisk(t, dir, name, "1g"); return nil }})
+	c.expectDeaths()
+	s := startStoreTrial(c.testCluster, workers, keys)
+	filler := filepath.Join(c.dir, "data", name, "filler")
+	for n := int64(1); s.total.Load() < int64(operations); n++ {
+		c.fault()
+		if small := c.Controllers()[0]; n%16 == 8 && c.take(small) {
+			fill(t, filler)
+			c.after(time.Second, func() { c.noError(os.Remove(filler)) }, small)
+			c.counts["disk full"]++
 		}
+		await.Until(t, "clients to go on", func() bool { return s.total.Load() >= n*step || t.Failed() })
 	}
-	s := &storeClients{t: t, began: time.Now(), counted: map[string]map[int64]bool{}}
-	stop := make(chan struct{})
-	var working, watching sync.WaitGroup
-	for i := range clients {
-		ns := namespaces[i%len(namespaces)]
-		cl, err := storeclient.New(ns, slices.Concat(addresses[i%3:], addresses[:i%3])...)
-		c.check(err)
-		working.Go(func() { s.work(c.ctx, i, ns, cl, stop); cl.Close() })
-	}
-	watches := make([]map[uint64]store.Change, len(namespaces))
-	for i, ns := range namespaces {
-		cl, err := storeclient.New(ns, addresses...)
-		c.check(err)
-		watching.Go(func() { watches[i] = s.watch(c.ctx, ns, cl); cl.Close() })
-	}
-	moved := 0
-	working.Go(func() { moved = c.moveAround(namespaces, stop) })
-	c.killInTurn(kills, &s.total, 200)
-	close(stop)
-	working.Wait()
-	for _, ns := range namespaces {
-		c.command("store", "put", "rows", lastKey, "end", "--namespace", ns)
-	}
-	watching.Wait()
-	for i, ns := range namespaces {
-		s.checkWatch(ns, watches[i])
-	}
-	if result, _ := porcupine.CheckOperationsVerbose(rows.Model, s.history, time.Minute); result !=
-		porcupine.Ok {
-		t.Errorf("%d operations are not linearizable: %s", len(s.history), result)
-	}
-	for _, ns := range namespaces {
-		want := fmt.Sprint(len(s.counted[ns]))
-		if got := c.command("store", "get", "counters", "sum", "--namespace", ns); !strings.HasSuffix(got,
-			"  "+want+"\n") {
-			t.Errorf("namespace %s: %s writes of the counter were acknowledged: %s", ns, want, got)
-		}
-	}
-	if moved == 0 {
-		t.Error("no namespace has moved")
-	}
-	t.Logf("%d operations, %d moves, counters %d, %d, %d", len(s.history), moved, len(s.counted["one"]), len(s.counted["two"]),
-		len(s.counted["three"]))
+	c.pending.Wait()
+	t.Logf("faults: %v", c.counts)
+	s.finish()
 }
 
 // TestStoreAge: reads at any controller that may be somewhat old are not older, while the leader is killed.

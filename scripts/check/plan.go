@@ -52,6 +52,7 @@ var parts = []part{
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
 	{"kills", "a hundred leaders of networks of Open vSwitch are killed", nil, kills},
+	{"store", "a million operations of the store while everything fails", nil, storeFaults},
 	{"fuzz", "ten thousand runs of each fuzz target", nil, fuzz},
 }
 
@@ -278,6 +279,12 @@ func model(t *tree) []step {
 func kills(t *tree) []step {
 	steps := t.e2e("kills", "-run=^TestThousandKills$", "-timeout=60m")
 	steps[0].env = []string{"HOLDFAST_KILLS=100"}
+	return steps
+}
+
+func storeFaults(t *tree) []step {
+	steps := t.e2e("store", "-run=^TestStoreFaults$", "-timeout=60m")
+	steps[0].env = []string{"HOLDFAST_STORE_OPERATIONS=1000000"}
 	return steps
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"time"
@@ -319,12 +320,27 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
+// mostMemory bounds all that a program allocates from parsing it to its end, with what is garbage.
+const mostMemory = 48 << 20
+
+// allocated returns how many bytes this process has allocated.
+func allocated() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
 func FuzzComponent(f *testing.F) {
 	f.Add("def run(args): return [x * 2 for x in range(9)] + ['a' * 5, {1: (2, 3)} | {}]")
 	f.Add("def run(args):\n  for i in range(1 << 40):\n    s = 'x' * i\n    if s == str(i): return s\n")
 	f.Fuzz(func(t *testing.T, source string) {
 		limits := enough()
-		if _, err := run(t, source, limits); err != nil {
+		before := allocated()
+		_, err := run(t, source, limits)
+		if bytes := allocated() - before; bytes > mostMemory {
+			t.Errorf("%q allocates %d bytes", source, bytes)
+		}
+		if err != nil {
 			if _, is := errors.AsType[*Error](err); !is && !errors.Is(err, ErrLimit) && !errors.Is(err, errRefused) {
 				t.Errorf("%q: %v", source, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -18,11 +19,7 @@ import (
 type balancer struct{ base }
 
 // Member is a server of a pool.
-type Member struct {
-	Address netip.Addr
-	MAC     of13.MAC
-	Port    of13.Port // of the switch
-}
+type Member = packet.Server
 
 // The tables of the balancer. The variants before Columned have whole entities in DefaultColumn, as JSON.
 const (
@@ -110,7 +107,7 @@ func AddVIP(ctx context.Context, a App, at netip.Addr, mac of13.MAC, members []M
 
 // Handle answers requests of ARP for virtual addresses, and chooses who gets a packet to one.
 func (b *balancer) Handle(ctx context.Context, p *Packet) (Reaction, error) {
-	if !p.To.IsValid() || p.ARP != 0 && p.ARP != arpRequest {
+	if !p.To.IsValid() || p.ARP != 0 && p.ARP != packet.ARPRequest {
 		return Reaction{}, nil
 	}
 	for maxAge := MaxAge; ; maxAge = 0 {
@@ -144,7 +141,7 @@ func (m member) parse() (*Member, error) {
 		return nil, err
 	}
 	port, err := strconv.ParseUint(m.Port, 10, 32)
-	return &Member{ip, mac, of13.Port(port)}, err
+	return &Member{Address: ip, MAC: mac, Port: of13.Port(port)}, err
 }
 
 // vip returns the virtual address with its version; nil if it is none. Not all fields are set where a variant reads

@@ -15,7 +15,7 @@ func BenchmarkFlows(b *testing.B) {
 				b.Fatal(err)
 			}
 			for n := 0; b.Loop(); n++ {
-				if _, err := a.Handle(b.Context(), packet(byte(n%100+1), byte(n%99+1))); err != nil {
+				if _, err := a.Handle(b.Context(), toHost(byte(n%100+1), byte(n%99+1))); err != nil {
 					b.Fatal(err)
 				}
 			}

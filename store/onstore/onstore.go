@@ -12,13 +12,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -51,21 +51,10 @@ const (
 
 // Packet is a packet that a switch has sent to its controllers.
 type Packet struct {
-	Switch   openflow.DatapathID
-	InPort   of13.Port
-	Src, Dst of13.MAC
-	Type     uint16     // of Ethernet
-	From, To netip.Addr // of IPv4, and of ARP; else invalid
-	ARP      uint16     // operation; 0: it is no ARP
+	Switch openflow.DatapathID
+	InPort of13.Port
+	packet.Packet
 }
-
-// EtherTypes, and operations of ARP.
-const (
-	typeIPv4   = 0x0800
-	typeARP    = 0x0806
-	arpRequest = 1
-	arpReply   = 2
-)
 
 // Reaction is what the switch is to do.
 type Reaction struct {

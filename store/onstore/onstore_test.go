@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -71,11 +72,14 @@ func mac(n byte) of13.MAC { return of13.MAC{2, 0, 0, 0, 0, n} }
 
 func ip(n byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, n}) }
 
-// packet is one of IPv4 from one host to another one.
-func packet(from, to byte) *Packet {
-	return &Packet{Switch: 1, InPort: of13.Port(from), Src: mac(from), Dst: mac(to), Type: typeIPv4, From: ip(from),
-		To: ip(to)}
+// toHost is a packet of IPv4 from one host to another one.
+func toHost(from, to byte) *Packet {
+	return &Packet{Switch: 1, InPort: of13.Port(from), Packet: packet.Packet{Src: mac(from), Dst: mac(to),
+		Type: packet.IPv4, From: ip(from), To: ip(to)}}
 }
+
+// server serves a virtual address.
+func server(n byte, port of13.Port) Member { return Member{Address: ip(n), MAC: mac(n), Port: port} }
 
 // each runs a test with each variant of an application, and one process more that takes over.
 func each(t *testing.T, name string, f func(t *testing.T, s *one, a, b App)) {
@@ -113,18 +117,18 @@ func TestLearning(t *testing.T) {
 			by   App
 			p    *Packet
 			want of13.Port
-		}{{a, packet(1, 2), of13.PortFlood}, {a, packet(2, 1), 1}, {b, packet(3, 2), 2}, {a, packet(1, 3), 3}} {
+		}{{a, toHost(1, 2), of13.PortFlood}, {a, toHost(2, 1), 1}, {b, toHost(3, 2), 2}, {a, toHost(1, 3), 3}} {
 			if got := handle(t, step.by, step.p); got.Out != step.want {
 				t.Errorf("from %v to %v: %v, want %v", step.p.Src, step.p.Dst, got.Out, step.want)
 			}
 		}
-		moved := packet(2, 1)
+		moved := toHost(2, 1)
 		moved.InPort = 9
 		handle(t, b, moved)
-		if got := handle(t, a, packet(1, 2)); got.Out != 9 {
+		if got := handle(t, a, toHost(1, 2)); got.Out != 9 {
 			t.Errorf("to a host that has moved: %v", got.Out)
 		}
-		all := packet(1, 2)
+		all := toHost(1, 2)
 		all.Dst = of13.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 		if got := handle(t, a, all); got.Out != of13.PortFlood {
 			t.Errorf("to all: %v", got.Out)
@@ -134,25 +138,25 @@ func TestLearning(t *testing.T) {
 
 func TestBalancer(t *testing.T) {
 	each(t, "balancer", func(t *testing.T, _ *one, a, b App) {
-		members := []Member{{ip(21), mac(21), 21}, {ip(22), mac(22), 22}, {ip(23), mac(23), 23}}
+		members := []Member{server(21, 21), server(22, 22), server(23, 23)}
 		for _, by := range []App{a, b} { // the second one finds it
 			if err := AddVIP(t.Context(), by, ip(100), mac(100), members); err != nil {
 				t.Fatal(err)
 			}
 		}
-		request := packet(1, 100)
-		request.ARP, request.Type = arpRequest, typeARP
+		request := toHost(1, 100)
+		request.ARP, request.Type = packet.ARPRequest, packet.ARP
 		if got := handle(t, a, request); got.MAC != mac(100) || got.Member != nil {
 			t.Errorf("a request of ARP: %+v", got)
 		}
 		for i := range 7 {
 			by := []App{a, b}[i%2]
-			if got := handle(t, by, packet(byte(i+1), 100)); got.Member == nil || *got.Member != members[i%3] {
+			if got := handle(t, by, toHost(byte(i+1), 100)); got.Member == nil || *got.Member != members[i%3] {
 				t.Errorf("packet %d: %+v, want %+v", i, got.Member, members[i%3])
 			}
 		}
 		request.To = ip(50)
-		for _, p := range []*Packet{packet(1, 50), request} {
+		for _, p := range []*Packet{toHost(1, 50), request} {
 			if got := handle(t, a, p); !reflect.DeepEqual(got, Reaction{}) {
 				t.Errorf("to another host: %+v", got)
 			}
@@ -163,7 +167,7 @@ func TestBalancer(t *testing.T) {
 // Processes that choose at the same time choose each member equally often.
 func TestBalancersTogether(t *testing.T) {
 	each(t, "balancer", func(t *testing.T, _ *one, a, b App) {
-		members := []Member{{ip(21), mac(21), 21}, {ip(22), mac(22), 22}}
+		members := []Member{server(21, 21), server(22, 22)}
 		if err := AddVIP(t.Context(), a, ip(100), mac(100), members); err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +177,7 @@ func TestBalancersTogether(t *testing.T) {
 		for i, by := range []App{a, b, a, b} {
 			running.Go(func() {
 				for range 10 {
-					r, err := by.Handle(context.Background(), packet(byte(i), 100))
+					r, err := by.Handle(context.Background(), toHost(byte(i), 100))
 					if err != nil {
 						t.Error(err)
 						return
@@ -193,13 +197,13 @@ func TestBalancersTogether(t *testing.T) {
 
 func TestDevices(t *testing.T) {
 	each(t, "devices", func(t *testing.T, s *one, a, b App) {
-		silent := packet(1, 2)
+		silent := toHost(1, 2)
 		silent.From, silent.To, silent.Type = netip.Addr{}, netip.Addr{}, 0x86dd
 		handle(t, a, silent) // its address of IPv4 is not known yet
 		var running sync.WaitGroup
 		for i := range 12 {
 			running.Go(func() {
-				if _, err := []App{a, b}[i%2].Handle(context.Background(), packet(byte(i%3+1), byte(i%2+1))); err != nil {
+				if _, err := []App{a, b}[i%2].Handle(context.Background(), toHost(byte(i%3+1), byte(i%2+1))); err != nil {
 					t.Error(err)
 				}
 			})
@@ -231,25 +235,6 @@ func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct{ name, variant string }{{"nothing", "init"}, {"learning", "cols"}} {
 		if _, err := New(c.name, Variant(c.variant), nil, nil); err == nil {
 			t.Errorf("%v: no error", c)
-		}
-	}
-}
-
-// Packets are read, and answered, as they are on the wire.
-func TestPacket(t *testing.T) {
-	want := Packet{Switch: 7, InPort: 3, Src: mac(100), Dst: mac(2), Type: typeARP, ARP: arpReply, From: ip(100),
-		To: ip(1)}
-	asked := Packet{Src: mac(2), From: ip(1), To: ip(100)}
-	if got, ok := parsePacket(7, 3, asked.reply(mac(100))); !ok || got != want {
-		t.Errorf("an answer is %+v, want %+v", got, want)
-	}
-	for n := range 60 { // of any length
-		b := make([]byte, n)
-		if n > 13 {
-			b[12] = 0x08
-		}
-		if p, ok := parsePacket(1, 1, b); ok != (n >= etherLen) || ok && p.To.IsValid() != (n >= etherLen+ipv4Len) {
-			t.Errorf("%d bytes: %+v, %v", n, p, ok)
 		}
 	}
 }

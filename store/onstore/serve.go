@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
 // Bounds of connections to switches.
@@ -128,10 +129,11 @@ func (s *session) packetIn(ctx context.Context, msg []byte) error {
 		return err
 	}
 	port, _ := in.Match.InPort()
-	p, ok := parsePacket(s.Datapath, port, in.Data)
+	headers, ok := packet.Parse(in.Data)
 	if !ok {
 		return nil
 	}
+	p := Packet{s.Datapath, port, headers}
 	select {
 	case s.handled <- struct{}{}:
 	case <-ctx.Done():

@@ -1,0 +1,162 @@
+// Package balancer distributes what is sent to virtual addresses over servers, in turn: the load balancer of Botelho et
+// al. (section VI), as handlers. It answers requests of ARP for these addresses, and installs flows. Other packets are
+// left to an application that forwards. Package store/onstore has it as a client of the store.
+//
+//	PUT, GET, DELETE /apps/balancer/{address}: {"mac": "…", "servers": [{"address": "…", "mac": "…", "port": 2}]}
+package balancer
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
+)
+
+// Name is the name of the application.
+const Name = "balancer"
+
+// Priority is that of its flows, and IdleTimeout how long they stay without packets, in seconds.
+const (
+	Priority    = 20
+	IdleTimeout = 30
+)
+
+// MaxServers bounds those of a virtual address.
+const MaxServers = 256
+
+// Virtual is a virtual address.
+type Virtual struct {
+	MAC     string   `json:"mac"`
+	Servers []Server `json:"servers"`
+	Chosen  uint64   `json:"chosen,omitempty"` // how often one was
+}
+
+// Server is a server of a virtual address.
+type Server struct {
+	Address netip.Addr `json:"address"`
+	MAC     string     `json:"mac"`
+	Port    of13.Port  `json:"port"` // of the switch
+}
+
+// New returns the application.
+func New() *app.App {
+	a := app.New(Name)
+	b := &balancer{app.NewTable[string, Virtual](a, "virtual")}
+	app.Handle(a, func(app.SwitchUp) app.Cells { return app.Need() }, b.switchUp)
+	app.Handle(a, b.packetInCells, b.packetIn)
+	for method, run := range map[string]func(*app.Tx, app.Request) (app.Response, error){
+		http.MethodPut: b.put, http.MethodGet: b.get, http.MethodDelete: b.delete} {
+		app.HandleHTTP(a, method+" /{address}", b.requestCells, run)
+	}
+	return a
+}
+
+type balancer struct{ virtual app.Table[string, Virtual] }
+
+// switchUp asks for the packets that no flow matches.
+func (b *balancer) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
+	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
+		Instructions: of13.Instructions(nil).Apply(toController)})
+	return nil
+}
+
+// packetInCells drops what is for no address.
+func (b *balancer) packetInCells(in app.PacketIn) app.Cells {
+	p, ok := packet.Parse(in.Data)
+	if !ok || !p.To.IsValid() || p.ARP == packet.ARPReply {
+		return app.Drop()
+	}
+	return app.Need(b.virtual.Cell(p.To.String()))
+}
+
+func (b *balancer) packetIn(tx *app.Tx, in app.PacketIn) error {
+	p, _ := packet.Parse(in.Data)
+	at := p.To.String()
+	v, there := b.virtual.Get(tx, at)
+	if !there || len(v.Servers) == 0 {
+		return nil
+	}
+	out := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController, Data: in.Data}
+	if p.ARP != 0 {
+		out.Data, out.Actions = p.Reply(parse(v.MAC)), of13.Actions(nil).Output(in.InPort, 0)
+		tx.PacketOut(in.Switch, out)
+		return nil
+	}
+	s := v.Servers[v.Chosen%uint64(len(v.Servers))]
+	v.Chosen++
+	b.virtual.Put(tx, at, v)
+	to, back := p.Redirect(in.InPort, &packet.Server{Address: s.Address, MAC: parse(s.MAC), Port: s.Port})
+	for _, e := range []packet.Entry{back, to} { // so that what the server answers finds its way
+		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: Priority, IdleTimeout: IdleTimeout,
+			BufferID: of13.NoBuffer, Match: e.Match, Instructions: of13.Instructions(nil).Apply(e.Actions)})
+	}
+	out.InPort, out.Actions = in.InPort, to.Actions
+	tx.PacketOut(in.Switch, out)
+	return nil
+}
+
+func (b *balancer) requestCells(r app.Request) app.Cells {
+	return app.Need(b.virtual.Cell(r.Values["address"]))
+}
+
+func (b *balancer) put(tx *app.Tx, r app.Request) (app.Response, error) {
+	var v Virtual
+	if err := json.Unmarshal(r.Body, &v); err != nil {
+		return refuse("the body is no virtual address: %v", err), nil
+	}
+	at, err := netip.ParseAddr(r.Values["address"])
+	if err != nil || !at.Is4() || at.String() != r.Values["address"] {
+		return refuse("%q is no address of IPv4", r.Values["address"]), nil
+	}
+	if !isMAC(v.MAC) || len(v.Servers) == 0 || len(v.Servers) > MaxServers {
+		return refuse("mac %q, %d servers: it needs an address of Ethernet, and 1 to %d servers", v.MAC, len(v.Servers),
+			MaxServers), nil
+	}
+	for _, s := range v.Servers {
+		if !s.Address.Is4() || !isMAC(s.MAC) || s.Port == 0 {
+			return refuse("server %v, %q, port %d: it needs addresses of IPv4 and Ethernet, and a port of the switch",
+				s.Address, s.MAC, s.Port), nil
+		}
+	}
+	if was, there := b.virtual.Get(tx, at.String()); there {
+		v.Chosen = was.Chosen
+	}
+	b.virtual.Put(tx, at.String(), v)
+	return app.Response{Status: http.StatusNoContent}, nil
+}
+
+func (b *balancer) get(tx *app.Tx, r app.Request) (app.Response, error) {
+	v, there := b.virtual.Get(tx, r.Values["address"])
+	if !there {
+		return app.Response{Status: http.StatusNotFound}, nil
+	}
+	body, err := json.Marshal(v)
+	return app.Response{Type: "application/json", Body: body}, err
+}
+
+func (b *balancer) delete(tx *app.Tx, r app.Request) (app.Response, error) {
+	b.virtual.Delete(tx, r.Values["address"])
+	return app.Response{Status: http.StatusNoContent}, nil
+}
+
+// isMAC reports whether a text is an address of Ethernet.
+func isMAC(text string) bool {
+	mac, err := net.ParseMAC(text)
+	return err == nil && len(mac) == len(of13.MAC{})
+}
+
+// parse returns an address that isMAC.
+func parse(text string) of13.MAC {
+	mac, _ := net.ParseMAC(text)
+	return of13.MAC(mac)
+}
+
+func refuse(format string, args ...any) app.Response {
+	return app.Response{Status: http.StatusBadRequest, Body: fmt.Appendf(nil, format+"\n", args...)}
+}
