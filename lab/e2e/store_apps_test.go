@@ -115,10 +115,11 @@ func TestAppsInside(t *testing.T) {
 	s.check(s.leader().Kill())
 	s.ping(hosts[3], vip)
 	s.ping(hosts[3], hosts[0].Addr.Addr())
-	for _, h := range []*netlab.Host{hosts[0], hosts[3]} {
-		if status, text := ask("GET", "devices/"+h.MAC.String(), ""); !strings.Contains(text, h.Addr.Addr().String()) {
-			t.Errorf("host %v: %d %s", h.Addr, status, text)
-		}
+	for _, h := range []*netlab.Host{hosts[0], hosts[3]} { // each application answers a packet when it comes to it
+		await.Until(t, "the device with "+h.Addr.String(), func() bool {
+			_, text := ask("GET", "devices/"+h.MAC.String(), "")
+			return strings.Contains(text, h.Addr.Addr().String())
+		})
 	}
 }
 
