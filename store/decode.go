@@ -162,6 +162,8 @@ func (r *Request) Decode(b []byte) error {
 			r.Transactions = append(r.Transactions, all[:len(all):len(all)])
 		case 7:
 			r.MaxAge = uint32(min(d.uint(f), math.MaxUint32))
+		case 8:
+			r.Client = d.text(f)
 		}
 		return d.err
 	})

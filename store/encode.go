@@ -63,7 +63,14 @@ func (r *Request) Append(b []byte) []byte {
 	e.uint(4, r.Seq)
 	e.uint(5, r.Acked)
 	e.uint(7, uint64(r.MaxAge))
+	e.text(8, r.Client)
 	return AppendTransactions(b, r.Transactions)
+}
+
+// WithClient returns an encoded request as one of this client, whatever it says itself.
+func WithClient(request []byte, client string) []byte {
+	b := protowire.AppendTag(request[:len(request):len(request)], 8, protowire.BytesType) // the last one counts
+	return protowire.AppendString(b, client)
 }
 
 // AppendTransactions appends encoded transactions to a request that is encoded without them, or to none.

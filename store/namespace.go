@@ -17,6 +17,7 @@ type namespace struct {
 	app     *Application
 	tx      *ledger.Tx
 	name    string
+	client  string     // Request.Client
 	cell    ledger.Key // of all tables of the ledger but rowTable
 	meta    meta
 	changed bool

@@ -74,6 +74,9 @@ type Request struct {
 	// as the first time. Seq numbers the requests of a session from 1. Acked says that the client has the answers to
 	// all up to that one; at most Window may be without one.
 	Session, Seq, Acked uint64
+	// Client is who asks, as the controller that is asked knows it; "" without TLS. A session is for the client that
+	// has opened it.
+	Client string
 	// Transactions are lists of ops, which are executed in order. If one fails, none of its transaction takes effect.
 	// An op sees what those before it have written.
 	Transactions [][]Op

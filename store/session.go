@@ -22,18 +22,23 @@ const (
 	expireTimer = "sessions"
 )
 
-// session is a session as it is stored: the time at which it ends, in ns since 1970 of ledger time, and up to which seq
-// the client has the answers.
-type session struct{ ends, acked uint64 }
+// session is a session as it is stored: the time at which it ends, in ns since 1970 of ledger time, up to which seq the
+// client has the answers, and who that is (Request.Client).
+type session struct {
+	ends, acked uint64
+	client      string
+}
 
 func (s session) append(b []byte) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(b, s.ends), s.acked)
+	return append(binary.AppendUvarint(binary.AppendUvarint(b, s.ends), s.acked), s.client...)
 }
 
 func decodeSession(b []byte) (s session) {
 	n := 0
 	s.ends, n = binary.Uvarint(b)
-	s.acked, _ = binary.Uvarint(b[max(n, 0):])
+	b = b[max(n, 0):]
+	s.acked, n = binary.Uvarint(b)
+	s.client = string(b[max(n, 0):])
 	return s
 }
 
@@ -53,7 +58,7 @@ func (n *namespace) openSession(out *Result) error {
 	}
 	n.meta.lastSession++
 	n.changed, out.Session = true, n.meta.lastSession
-	n.renew(out.Session, 0)
+	n.renew(out.Session, 0, n.client)
 	if _, set := n.tx.Timer(expireTimer); set {
 		return nil
 	}
@@ -61,15 +66,15 @@ func (n *namespace) openSession(out *Result) error {
 }
 
 // renew stores a session.
-func (n *namespace) renew(id, acked uint64) {
-	s := session{uint64(n.tx.Now().Add(SessionTime).UnixNano()), acked}
+func (n *namespace) renew(id, acked uint64, client string) {
+	s := session{uint64(n.tx.Now().Add(SessionTime).UnixNano()), acked, client}
 	n.tx.Put(n.tx.Table(sessionTable), n.cell, ledger.Key{A: id}, s.append(nil))
 }
 
 // answered returns the answer to a request that was executed or refused before; nil if it was not.
 func (n *namespace) answered(r *Request) (answer []byte, err error) {
 	s, there := n.session(r.Session)
-	if !there {
+	if !there || s.client != r.Client {
 		return nil, Fail(Expired, "there is no session %d any more: it is not known here whether its last requests "+
 			"were executed", r.Session)
 	}
@@ -106,7 +111,7 @@ func (n *namespace) keep(r *Request, answer []byte) {
 			n.tx.Delete(list, n.cell, ledger.Key{A: r.Session, B: seq})
 		}
 	}
-	n.renew(r.Session, max(s.acked, r.Acked))
+	n.renew(r.Session, max(s.acked, r.Acked), s.client)
 	n.tx.Put(list, n.cell, ledger.Key{A: r.Session, B: r.Seq}, answer)
 }
 

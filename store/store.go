@@ -99,6 +99,7 @@ func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
 		return Refusal(request, err), nil
 	}
 	n := open(a, tx, tx.Shard().Key.S)
+	n.client = r.Client
 	a.runs, a.many = component.Limits{Steps: runsOfRequest * MaxSteps, Bytes: runsOfRequest * maxRunBytes}, 0
 	if r.Session != 0 {
 		answer, err := n.answered(&r)

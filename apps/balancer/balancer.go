@@ -1,6 +1,7 @@
 // Package balancer distributes what is sent to virtual addresses over servers, in turn: the load balancer of Botelho et
 // al. (section VI), as handlers. It answers requests of ARP for these addresses, and installs flows. Other packets are
-// left to an application that forwards. Package store/onstore has it as a client of the store.
+// left to an application that forwards. It is for one switch, at whose ports the servers are. A flow that goes on keeps
+// its server, also when that is removed. Package store/onstore has it as a client of the store.
 //
 //	PUT, GET, DELETE /apps/balancer/{address}: {"mac": "…", "servers": [{"address": "…", "mac": "…", "port": 2}]}
 package balancer
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -49,10 +51,10 @@ func New() *app.App {
 	b := &balancer{app.NewTable[string, Virtual](a, "virtual")}
 	app.Handle(a, func(app.SwitchUp) app.Cells { return app.Need() }, b.switchUp)
 	app.Handle(a, b.packetInCells, b.packetIn)
-	for method, run := range map[string]func(*app.Tx, app.Request) (app.Response, error){
-		http.MethodPut: b.put, http.MethodGet: b.get, http.MethodDelete: b.delete} {
-		app.HandleHTTP(a, method+" /{address}", b.requestCells, run)
-	}
+	all := func(app.Request) app.Cells { return app.Whole(b.virtual) }
+	app.HandleHTTP(a, "PUT /{address}", all, b.put)
+	app.HandleHTTP(a, "GET /{address}", b.requestCells, b.get)
+	app.HandleHTTP(a, "DELETE /{address}", b.requestCells, b.delete)
 	return a
 }
 
@@ -69,7 +71,7 @@ func (b *balancer) switchUp(tx *app.Tx, up app.SwitchUp) error {
 // packetInCells drops what is for no address.
 func (b *balancer) packetInCells(in app.PacketIn) app.Cells {
 	p, ok := packet.Parse(in.Data)
-	if !ok || !p.To.IsValid() || p.ARP == packet.ARPReply {
+	if !ok || !p.To.IsValid() || p.ARP != 0 && p.ARP != packet.ARPRequest {
 		return app.Drop()
 	}
 	return app.Need(b.virtual.Cell(p.To.String()))
@@ -119,14 +121,21 @@ func (b *balancer) put(tx *app.Tx, r app.Request) (app.Response, error) {
 			MaxServers), nil
 	}
 	for _, s := range v.Servers {
-		if !s.Address.Is4() || !isMAC(s.MAC) || s.Port == 0 {
+		if !s.Address.Is4() || !isMAC(s.MAC) || s.Port == 0 || s.Port > of13.PortMax {
 			return refuse("server %v, %q, port %d: it needs addresses of IPv4 and Ethernet, and a port of the switch",
 				s.Address, s.MAC, s.Port), nil
 		}
 	}
-	if was, there := b.virtual.Get(tx, at.String()); there {
-		v.Chosen = was.Chosen
+	for other, v2 := range b.virtual.All(tx) { // see packet.Redirect
+		for _, s := range v.Servers {
+			same := func(o Server) bool { return o.Address == s.Address }
+			if other != at.String() && slices.ContainsFunc(v2.Servers, same) {
+				return refuse("server %v serves %s: a server has one virtual address", s.Address, other), nil
+			}
+		}
 	}
+	was, _ := b.virtual.Get(tx, at.String())
+	v.Chosen = was.Chosen
 	b.virtual.Put(tx, at.String(), v)
 	return app.Response{Status: http.StatusNoContent}, nil
 }
@@ -145,10 +154,10 @@ func (b *balancer) delete(tx *app.Tx, r app.Request) (app.Response, error) {
 	return app.Response{Status: http.StatusNoContent}, nil
 }
 
-// isMAC reports whether a text is an address of Ethernet.
+// isMAC reports whether a text is an address of Ethernet that a host can have.
 func isMAC(text string) bool {
 	mac, err := net.ParseMAC(text)
-	return err == nil && len(mac) == len(of13.MAC{})
+	return err == nil && len(mac) == len(of13.MAC{}) && mac[0]&1 == 0 && of13.MAC(mac) != of13.MAC{}
 }
 
 // parse returns an address that isMAC.

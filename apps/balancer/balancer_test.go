@@ -92,6 +92,9 @@ func outputsTo(a of13.Actions, port of13.Port) bool {
 func TestRefuses(t *testing.T) {
 	a := New()
 	net := apptest.New(t, a)
+	if status, text := call(net, a, "PUT", "10.0.0.99", body); status != http.StatusNoContent {
+		t.Fatal(status, text)
+	}
 	for _, c := range []struct{ address, body, want string }{
 		{"10.0.0.100", "{", "no virtual address"},
 		{"a", body, `"a" is no address of IPv4`},
@@ -101,6 +104,7 @@ func TestRefuses(t *testing.T) {
 		{"10.0.0.100", strings.Replace(body, "02:01:00:00:00:64", "x", 1), `mac "x"`},
 		{"10.0.0.100", strings.Replace(body, `"port": 2`, `"port": 0`, 1), "port 0"},
 		{"10.0.0.100", strings.Replace(body, "10.0.0.2", "::2", 1), "server ::2"},
+		{"10.0.0.101", body, "server 10.0.0.2 serves 10.0.0.99"},
 	} {
 		if status, text := call(net, a, "PUT", c.address, c.body); status != http.StatusBadRequest ||
 			!strings.Contains(text, c.want) {

@@ -1,6 +1,7 @@
 // Package devices knows the hosts of the network: their addresses, and where and when each was seen last. It is the
 // device manager of Botelho et al. (section VI), as handlers. A host is where its last packet came from, also if that
-// is a port to another switch. Package store/onstore has it as a client of the store.
+// is a port to another switch. There is no bound of hosts, and none is forgotten. Package store/onstore has it as a
+// client of the store.
 //
 //	GET /apps/devices/{mac}: a Device. GET /apps/devices/addresses/{address}: the hosts that have told this address
 package devices
@@ -26,7 +27,7 @@ const SeenEvery = time.Second
 // buckets are the actors of each table.
 const buckets = 64
 
-// MaxHosts bounds the hosts that are known to have one address.
+// MaxHosts bounds the hosts that are known to have one address: those that have told it last.
 const MaxHosts = 64
 
 // Device is a host.
@@ -87,7 +88,7 @@ func (d *devices) packetIn(tx *app.Tx, in app.PacketIn) error {
 	}
 	was, known := d.devices.Get(tx, p.Src)
 	now := Device{p.Src.String(), was.Address, in.Switch.String(), in.InPort, tx.Now()}
-	if p.From.IsValid() && !p.From.IsUnspecified() {
+	if p.ARP != 0 && !p.From.IsUnspecified() { // other packets may be forwarded by a router
 		now.Address = p.From.String()
 	}
 	same := now.Address == was.Address && now.Switch == was.Switch && now.Port == was.Port
@@ -109,8 +110,8 @@ func (d *devices) packetIn(tx *app.Tx, in app.PacketIn) error {
 func (d *devices) addressed(tx *app.Tx, m addressed) error {
 	hosts, _ := d.addresses.Get(tx, m.Address)
 	hosts = slices.DeleteFunc(slices.Clone(hosts), func(mac app.MAC) bool { return mac == m.MAC })
-	if !m.Gone && len(hosts) < MaxHosts {
-		hosts = append(hosts, m.MAC)
+	if !m.Gone {
+		hosts = append(hosts[max(0, len(hosts)-MaxHosts+1):], m.MAC)
 	}
 	if len(hosts) == 0 {
 		d.addresses.Delete(tx, m.Address)

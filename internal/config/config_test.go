@@ -249,8 +249,11 @@ func TestMistakes(t *testing.T) {
 			"placement: {optimize: true}\n", "f:5: the placement is to be optimized, and instrumentation is off; " +
 			"remove instrumentation: false"},
 		{"access without TLS", one + "store:\n  access:\n    - {client: a, namespaces: [n], allow: [read]}\n",
-			"f:5: store.access without tls: clients are known by their certificates; add `tls`, or remove this section"},
+			"f:4: store.access without tls: clients are known by their certificates; add `tls`, or remove this section"},
 		{"access without rules", one + files + "store: {access: []}\n",
+			"f:4: store.access has no rules, so nobody or everybody may do everything; add rules, " +
+				"or remove this section: then every client may do everything"},
+		{"store without access", one + files + "store: {}\n",
 			"f:4: store.access has no rules, so nobody or everybody may do everything; add rules, " +
 				"or remove this section: then every client may do everything"},
 		{"access to nothing", one + files + "store:\n  access: [{client: a, allow: [read]}]\n",

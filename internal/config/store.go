@@ -21,6 +21,7 @@ const maxGrants = 256
 var storeRights = []string{"read", "write", "upload"}
 
 func (p *parser) store(n *yaml.Node) error {
+	p.storeNode = n
 	return p.mapping(n, "store", []field{{"access", p.storeAccess}})
 }
 
@@ -49,7 +50,6 @@ func (p *parser) storeAccess(n *yaml.Node) error {
 		}
 		p.cluster.StoreAccess = append(p.cluster.StoreAccess, g)
 	}
-	p.storeNode = n
 	return nil
 }
 

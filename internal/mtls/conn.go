@@ -166,7 +166,7 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 }
 
 // Listener wraps the connections of l in TLS, for peers that p accepts. The first Read or Write of a connection does
-// the handshake, under its own deadline.
+// the handshake, under the deadline that is set for it.
 func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener {
 	return &listener{l, c, p, nil, nil}
 }

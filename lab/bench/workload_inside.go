@@ -88,7 +88,8 @@ func addVirtual(ctx context.Context, c *cluster.Cluster) error {
 	return together(16, func(i int) error {
 		for n := i; n < knownHosts; n += 16 {
 			body := fmt.Sprintf(`{"mac": "02:01:00:00:00:00", "servers": [{"address": %q, "mac": %q, "port": 1}, `+
-				`{"address": %q, "mac": %q, "port": 2}]}`, hostIP(1), hostMAC(1), hostIP(2), hostMAC(2))
+				`{"address": %q, "mac": %q, "port": 2}]}`, hostIP(knownHosts+2*n), hostMAC(1), hostIP(knownHosts+2*n+1),
+				hostMAC(2))
 			r, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+leader.REST+"/apps/balancer/"+
 				vipIP(n).String(), strings.NewReader(body))
 			if err != nil {

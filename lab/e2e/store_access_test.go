@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/store"
 	storeclient "github.com/holdfast-sdn/holdfast/store/client"
+	storerpc "github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 const storeRules = `store:
@@ -23,6 +27,7 @@ const storeRules = `store:
     - {client: writer, namespaces: [hosts, "lab-*"], allow: [read, write]}
     - {client: "*", namespaces: [hosts], allow: [read]}
     - {client: deploy, namespaces: [hosts], allow: [upload]}
+    - {client: thief, namespaces: [hosts], allow: [upload]}
 `
 
 // startStoreTLS starts a cluster with TLS and rules of access, and returns the addresses of the store.
@@ -96,6 +101,7 @@ func TestStoreAccess(t *testing.T) {
 			t.Errorf("%s, %s in %s: %v, and it is to be denied", step.client, step.op.Kind, step.namespace, err)
 		}
 	}
+	c.stealSession(addresses[0])
 	from := uint64(0)
 	for _, err := range clients["reader"]("lab-1").Watch(c.ctx, "t", "", &from) {
 		if refused, is := errors.AsType[*store.Error](err); !is || refused.Code != store.Denied {
@@ -109,6 +115,30 @@ func TestStoreAccess(t *testing.T) {
 	for i := range 3 { // whichever controller it asks
 		if _, err := writer.Do(c.ctx, put); err != nil {
 			t.Fatalf("write %d after the death of %s: %v", i, killed.Name, err)
+		}
+	}
+}
+
+// stealSession asks with the sessions of other clients, which is refused.
+func (s *testCluster) stealSession(address string) {
+	s.t.Helper()
+	files, err := s.Issue(pki.Identity{Role: pki.Client, Name: "thief"})
+	s.check(err)
+	thief, err := mtls.Load(files, mtls.Role(pki.Client), slog.New(slog.DiscardHandler))
+	s.check(err)
+	via := storerpc.Transport(func(ctx context.Context, address string) (net.Conn, error) {
+		return thief.Dial(ctx, address, mtls.Role(pki.Controller))
+	})
+	defer via.CloseIdleConnections()
+	on := storerpc.NewCaller(via, address)
+	for session := uint64(1); session < 10; session++ {
+		for seq := uint64(1); seq < 4; seq++ {
+			out, err := on.Do(s.ctx, &store.Request{Namespace: "hosts", Session: session, Seq: seq, Client: "client writer",
+				Transactions: [][]store.Op{{{Kind: store.Upload, Component: "f", Source: "def run(args): return 1"}}}})
+			s.check(err)
+			if out.Error == nil || out.Error.Code != store.Expired {
+				s.t.Fatalf("request %d of session %d of somebody else: %+v", seq, session, out)
+			}
 		}
 	}
 }

@@ -208,6 +208,7 @@ func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Clie
 				}
 			}
 		}
+		_, open := c.Do(ctx, store.Op{Kind: store.Get, Table: "rows", Key: lastKey}) // not the end yet
 		now, err := c.Do(ctx, store.Op{Kind: store.ListTables, Start: store.AfterAll})
 		if err != nil {
 			s.t.Errorf("watch of namespace %s: %v", ns, err)
@@ -215,7 +216,7 @@ func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Clie
 		}
 		w.gaps = append(w.gaps, [2]uint64{next, now.Revision})
 		next = now.Revision + 1
-		if _, err := c.Do(ctx, store.Op{Kind: store.Get, Table: "rows", Key: lastKey}); err == nil {
+		if open == nil {
 			return w
 		}
 	}
@@ -256,20 +257,26 @@ func (s *storeClients) checkWatch(ns string, w *watched) {
 	}
 }
 
-// moveAround moves the namespaces from group to group until stop is closed, and returns how often that succeeded.
+// moveAround moves the namespaces from group to group until stop is closed, and returns how often they have moved.
 func (s *testCluster) moveAround(namespaces []string, stop <-chan struct{}) (moved int) {
+	at := map[string]int{} // the group, as far as a command has said so
 	for n := 0; ; n++ {
 		select {
 		case <-stop:
 			return moved
 		default:
 		}
+		ns, to := namespaces[n%len(namespaces)], 1+(n/len(namespaces)+n)%len(s.Controllers())
 		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second) // a controller may be dead
-		_, err := s.Command(ctx, "move", store.Name, "--key", namespaces[n%len(namespaces)],
-			fmt.Sprint(1+(n/len(namespaces)+n)%len(s.Controllers())))
+		_, err := s.Command(ctx, "move", store.Name, "--key", ns, fmt.Sprint(to))
 		cancel()
-		if err == nil {
+		if err != nil {
+			delete(at, ns)
+			continue
+		}
+		if at[ns] != 0 && at[ns] != to {
 			moved++
 		}
+		at[ns] = to
 	}
 }

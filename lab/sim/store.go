@@ -87,6 +87,7 @@ func (c *storeClient) next() {
 // count adds 1 to a counter.
 func (c *storeClient) count() {
 	c.ask(store.Op{Kind: store.Add, Table: "counters", Key: "sum", Delta: 1}, func(out store.Outcome) {
+		c.of.answered++
 		sums, w := c.of.sums[c.namespace], c.of.s.w
 		switch {
 		case out.Error != nil:
@@ -109,6 +110,7 @@ func (c *storeClient) access() {
 	s.moment++
 	began := s.moment
 	c.ask(in.Op("rows", key), func(out store.Outcome) {
+		s.answered++
 		told := rows.Answer(out)
 		if out.Error == nil {
 			c.seen[key] = told.Version
@@ -154,7 +156,6 @@ func (c *storeClient) send() {
 func (c *storeClient) answer(reply []byte) {
 	c.number++
 	c.request = nil
-	c.of.answered++
 	var r store.Response
 	switch err := r.Decode(reply); {
 	case err != nil:
@@ -178,8 +179,8 @@ func (s *storeClients) unsettled() string {
 
 // check checks at the end that what the clients were told is linearizable, and that each addition took effect once.
 func (s *storeClients) check() {
-	if !porcupine.CheckOperations(rows.Model, s.history) {
-		s.s.w.fail("what clients of the store were told of %d accesses is not linearizable", len(s.history))
+	if r := porcupine.CheckOperationsTimeout(rows.Model, s.history, time.Minute); r != porcupine.Ok {
+		s.s.w.fail("what clients of the store were told of %d accesses is not linearizable: %s", len(s.history), r)
 	}
 	for _, ns := range namespaces {
 		for i := range int64(len(s.sums[ns])) {

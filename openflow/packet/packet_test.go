@@ -24,6 +24,9 @@ func TestPacket(t *testing.T) {
 		if n > 13 {
 			b[12] = 0x08
 		}
+		if n > 14 {
+			b[14] = 0x45
+		}
 		if p, ok := Parse(b); ok != (n >= etherLen) || ok && p.To.IsValid() != (n >= etherLen+ipv4Len) {
 			t.Errorf("%d bytes: %+v, %v", n, p, ok)
 		}

@@ -20,7 +20,8 @@ type Entry struct {
 }
 
 // Redirect returns the entries for a flow of IPv4 like this packet, which has come in at a port: it goes to a server
-// instead, and what the server answers seems to come from the address that the packet is for.
+// instead, and what the server answers seems to come from the address that the packet is for. This is for all packets
+// from the server to the host, so a host cannot use two such addresses with the same server at a time.
 func (p *Packet) Redirect(in of13.Port, s *Server) (to, back Entry) {
 	whole := [4]byte{255, 255, 255, 255}
 	server, host, virtual := s.Address.As4(), p.From.As4(), p.To.As4()
@@ -30,6 +31,10 @@ func (p *Packet) Redirect(in of13.Port, s *Server) (to, back Entry) {
 	set := func(mac of13.MAC, ether, ip of13.Field, address [4]byte) of13.Actions {
 		return of13.Actions(nil).SetField(of13.Exact(ether, mac[:])).SetField(of13.Exact(ip, address[:]))
 	}
-	return Entry{match(host, virtual), set(s.MAC, of13.FieldEthDst, of13.FieldIPv4Dst, server).Output(s.Port, 0)},
-		Entry{match(server, host), set(p.Dst, of13.FieldEthSrc, of13.FieldIPv4Src, virtual).Output(in, 0)}
+	there, here := s.Port, in
+	if there == here { // a switch sends nothing back by itself
+		there, here = of13.PortInPort, of13.PortInPort
+	}
+	return Entry{match(host, virtual), set(s.MAC, of13.FieldEthDst, of13.FieldIPv4Dst, server).Output(there, 0)},
+		Entry{match(server, host), set(p.Dst, of13.FieldEthSrc, of13.FieldIPv4Src, virtual).Output(here, 0)}
 }

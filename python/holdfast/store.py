@@ -56,26 +56,26 @@ class TLS:
     cert: str
     key: str
 
-    def _wrap(self, address: str, timeout_seconds: float) -> http.client.HTTPConnection:
+    def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca)
         context.check_hostname = False  # the certificate names a controller, and not its address
         context.load_cert_chain(self.cert, self.key)
-        connection = http.client.HTTPSConnection(address, timeout=timeout_seconds, context=context)
+        return context
+
+
+def _open(address: str, timeout_seconds: float, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    if not tls:
+        connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
         connection.connect()
-        peer: Any = connection.sock.getpeercert() or {}
-        names = [name for kind, name in peer.get("subjectAltName", ()) if kind == "URI"]
-        if not any(name.startswith("holdfast://controller/") for name in names):
-            connection.close()
-            raise OSError(f"{address}: its certificate is of {names}, and not of a controller")
         return connection
-
-
-def _open(address: str, timeout_seconds: float, tls: TLS | None) -> http.client.HTTPConnection:
-    if tls:
-        return tls._wrap(address, timeout_seconds)
-    connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
-    connection.connect()
-    return connection
+    secure = http.client.HTTPSConnection(address, timeout=timeout_seconds, context=tls)
+    secure.connect()
+    peer: Any = secure.sock.getpeercert() or {}
+    names = [name for kind, name in peer.get("subjectAltName", ()) if kind == "URI"]
+    if not any(name.startswith("holdfast://controller/") for name in names):
+        secure.close()
+        raise StoreError("failed", f"{address}: its certificate is of {names}, and not of a controller")
+    return secure
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ _READS = ("get", "list", "resolve", "list_tables", "list_components")
 
 class Client:
     """A client of one namespace. It may be used by several threads; they take turns. Addresses are HOST:PORT, as
-    controllers have them as `rest` in the cluster file. If that has `tls`, so has the client. Methods raise StoreError,
-    UnknownError and NobodyAnswersError."""
+    controllers have them as `rest` in the cluster file. If that has `tls`, so has the client: its files are read
+    once. Methods raise StoreError, UnknownError and NobodyAnswersError."""
 
     def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
                  tls: TLS | None = None) -> None:
@@ -142,7 +142,7 @@ class Client:
         self._addresses = list(addresses)
         self._namespace = namespace
         self._timeout = timeout_seconds
-        self._tls = tls
+        self._tls = tls._context() if tls else None
         self._turn = threading.Lock()  # guards the rest
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
@@ -332,7 +332,7 @@ class Client:
         return answer, ""
 
 
-def _stream(address: str, tls: TLS | None, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _stream(address: str, tls: ssl.SSLContext | None, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the responses to a request that has many (https://connectrpc.com/docs/protocol)."""
     connection = _open(address, _ATTEMPT_SECONDS, tls)
     try:

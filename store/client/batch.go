@@ -266,6 +266,15 @@ func (c *Client) refused(b *batch, why *store.Error) {
 		}
 		return
 	}
+	if why.Code == store.Denied && b.attempts == 1 && len(b.work) > 1 { // nothing was executed, for one of them
+		for _, w := range b.work {
+			if w.sent = false; !w.givenUp {
+				w.alone = true
+				c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
+			}
+		}
+		return
+	}
 	var err error = why
 	if b.session != 0 && b.attempts > 1 { // it says nothing of the first attempt
 		err = &UnknownError{why}

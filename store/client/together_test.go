@@ -168,3 +168,44 @@ func TestChangedAfterGivenUp(t *testing.T) {
 		}
 	}
 }
+
+// What one caller may not do is refused to that one only, although others are sent together with it.
+func TestDeniedAlone(t *testing.T) {
+	c := serve(t, 1)
+	c.healthy.Store(true)
+	_, h := rpc.New().Serve(backend(func(ctx context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil {
+			return nil, err
+		}
+		for _, ops := range r.Transactions {
+			if ops[0].Kind == store.Upload {
+				return store.Refusal(q.Message, store.Fail(store.Denied, "it may not upload")), nil
+			}
+		}
+		return c.call(ctx, q)
+	}))
+	cl, err := New("n", listen(t, h))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.Do(t.Context(), store.Op{Kind: store.CreateTable, Table: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	var calling sync.WaitGroup
+	for i := range 50 {
+		calling.Go(func() {
+			o, denied := add("t"), i%10 == 0
+			if denied {
+				o = store.Op{Kind: store.Upload, Component: "f", Source: "def run(args): return 1"}
+			}
+			_, err := cl.Do(t.Context(), o)
+			if refused, is := errors.AsType[*store.Error](err); denied != is || denied && refused.Code != store.Denied ||
+				!denied && err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	calling.Wait()
+}

@@ -20,13 +20,20 @@ const pingAfter = 2 * time.Second
 // Dial connects to a controller at HOST:PORT.
 type Dial func(ctx context.Context, address string) (net.Conn, error)
 
+// dialTimeout bounds a handshake with a controller that hangs.
+const dialTimeout = 3 * time.Second
+
 // Transport returns a transport of HTTP/2, with one connection for each controller, which dial makes; nil: plain TCP.
 func Transport(dial Dial) *http.Transport {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true) // also over TLS, of which http.Transport does not know
 	t := &http.Transport{Protocols: p, HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}}
 	if dial != nil {
-		t.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) { return dial(ctx, address) }
+		t.DialContext = func(ctx context.Context, _, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout) // that of the request does not count here
+			defer cancel()
+			return dial(ctx, address)
+		}
 	}
 	return t
 }

@@ -11,6 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -146,6 +147,9 @@ func (s *server) serve(ctx context.Context, request []byte) []byte {
 	}
 	if refused != nil {
 		return store.Refusal(request, refused)
+	}
+	if who, known := mtls.PeerOf(ctx); known {
+		q.Message = store.WithClient(q.Message, who.String())
 	}
 	return s.execute(ctx, q, maxAge)
 }
