@@ -67,10 +67,14 @@ func (r *Request) Append(b []byte) []byte {
 	return AppendTransactions(b, r.Transactions)
 }
 
-// WithClient returns an encoded request as one of this client, whatever it says itself.
-func WithClient(request []byte, client string) []byte {
+// WithClient returns an encoded request as one of this client, whatever it says itself; false if it is malformed: its
+// last field could be too long, and have what is appended as its end.
+func WithClient(request []byte, client string) ([]byte, bool) {
+	if fields(request, func(field) error { return nil }) != nil {
+		return nil, false
+	}
 	b := protowire.AppendTag(request[:len(request):len(request)], 8, protowire.BytesType) // the last one counts
-	return protowire.AppendString(b, client)
+	return protowire.AppendString(b, client), true
 }
 
 // AppendTransactions appends encoded transactions to a request that is encoded without them, or to none.

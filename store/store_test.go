@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -295,6 +296,41 @@ func TestRefusedStaysRefused(t *testing.T) {
 		t.Errorf("refused with %+v, and then %+v", first, again)
 	}
 	r.rows()
+}
+
+// A session is for the client that has opened it, whoever others say they are: what the controller appends counts.
+func TestSessionOfAClient(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"})
+	of := func(q asked, says, is string) []byte {
+		b, ok := WithClient(append(q.of("n"), (&Request{Client: says}).Append(nil)...), is)
+		if !ok {
+			t.Fatal("refused")
+		}
+		return b
+	}
+	id := r.call(of(asked{Ops: []Op{{Kind: OpenSession}}}, "", "client a")).Outcomes[0].Results[0].Session
+	add := asked{Session: id, Seq: 1, Ops: []Op{{Kind: Add, Table: "t", Key: "k", Delta: 1}}}
+	for i, c := range []struct {
+		is    string
+		value int64
+	}{{"client b", 0}, {"", 0}, {"client a", 1}, {"client b", 0}, {"client a", 1}} {
+		out := r.call(of(add, "client a", c.is))
+		if c.value == 0 != (out.Error != nil) || out.Error != nil && out.Error.Code != Expired ||
+			out.Error == nil && out.Outcomes[0].Results[0].Value != c.value {
+			t.Errorf("request %d, of %q: %+v", i, c.is, out)
+		}
+		if i == 2 {
+			r.fail()
+		}
+	}
+	r.rows()
+	// A field at the end would have what is appended as its content.
+	open := append(add.of("n"), (&Request{Client: "client a"}).Append(nil)...)
+	open = protowire.AppendVarint(protowire.AppendTag(open, 15, protowire.BytesType), 2+uint64(len("client b")))
+	if b, ok := WithClient(open, "client b"); ok {
+		t.Errorf("a malformed request is completed: %x", b)
+	}
 }
 
 // Sessions that the timer has not removed, because it was lost, make room for others.

@@ -149,7 +149,10 @@ func (s *server) serve(ctx context.Context, request []byte) []byte {
 		return store.Refusal(request, refused)
 	}
 	if who, known := mtls.PeerOf(ctx); known {
-		q.Message = store.WithClient(q.Message, who.String())
+		var ok bool
+		if q.Message, ok = store.WithClient(q.Message, who.String()); !ok {
+			return store.Refusal(request, store.Fail(store.Invalid, "the request cannot be decoded"))
+		}
 	}
 	return s.execute(ctx, q, maxAge)
 }
