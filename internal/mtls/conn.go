@@ -135,14 +135,17 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// PeerOf returns the identity of the peer whose request has this context; false if its connection is not over TLS.
+// PeerOf returns the identity of the peer whose request has this context; zero and false if it is not over TLS.
 func PeerOf(ctx context.Context) (pki.Identity, bool) {
 	conn, is := ctx.Value(connKey{}).(*Conn)
 	if !is {
 		return pki.Identity{}, false
 	}
 	id, err := Peer(conn)
-	return id, err == nil
+	if err != nil {
+		return pki.Identity{}, false
+	}
+	return id, true
 }
 
 // Dial connects to an address, and requires that p accepts the peer.

@@ -252,27 +252,28 @@ func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	}
 }
 
+// again puts the work of a batch, which was not executed, before what waits.
+func (c *Client) again(b *batch, alone bool) {
+	for _, w := range slices.Backward(b.work) {
+		if w.sent = false; !w.givenUp {
+			w.alone = w.alone || alone
+			l := &c.lanes[w.lane]
+			l.queue = slices.Insert(l.queue, 0, w)
+		}
+	}
+}
+
 // refused handles a request that is refused as a whole.
 func (c *Client) refused(b *batch, why *store.Error) {
 	if why.Code == store.Expired && c.session == b.session {
 		c.session, c.acked, c.last = 0, 0, 0
 	}
 	if why.Code == store.Expired && b.attempts == 1 { // nobody can have executed it
-		l := &c.lanes[writes]
-		for _, w := range slices.Backward(b.work) {
-			if w.sent = false; !w.givenUp {
-				l.queue = slices.Insert(l.queue, 0, w)
-			}
-		}
+		c.again(b, false)
 		return
 	}
 	if why.Code == store.Denied && b.attempts == 1 && len(b.work) > 1 { // nothing was executed, for one of them
-		for _, w := range b.work {
-			if w.sent = false; !w.givenUp {
-				w.alone = true
-				c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
-			}
-		}
+		c.again(b, true)
 		return
 	}
 	var err error = why

@@ -141,14 +141,15 @@ const callTimeout = 5 * time.Second
 // serve executes an encoded request of a client, and returns an encoded response.
 func (s *server) serve(ctx context.Context, request []byte) []byte {
 	q, maxAge, err := store.CallOf(request)
+	who, known := mtls.PeerOf(ctx)
 	refused, is := errors.AsType[*store.Error](err)
 	if !is {
-		refused = s.access.checkRequest(ctx, q.Actor.Shard.Key.S, request)
+		refused = s.access.checkRequest(who, q.Actor.Shard.Key.S, request)
 	}
 	if refused != nil {
 		return store.Refusal(request, refused)
 	}
-	if who, known := mtls.PeerOf(ctx); known {
+	if known {
 		var ok bool
 		if q.Message, ok = store.WithClient(q.Message, who.String()); !ok {
 			return store.Refusal(request, store.Fail(store.Invalid, "the request cannot be decoded"))

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -49,7 +50,8 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err := w.Check(); err != nil {
 		return err
 	}
-	if refused := s.access.check(ctx, w.Namespace, []Right{Read}); refused != nil {
+	who, _ := mtls.PeerOf(ctx)
+	if refused := s.access.check(who, w.Namespace, []Right{Read}); refused != nil {
 		return refused
 	}
 	tables, revision, err := s.tables(ctx, w.Namespace, "")
