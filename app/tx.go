@@ -51,6 +51,13 @@ func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
 	return tx.ledger.Send(to, &tx.flowMod)
 }
 
+// TableMiss makes a switch send packets that no other entry matches, whole (OpenFlow 1.3.5, section 5.4).
+func (tx *Tx) TableMiss(to Switch) {
+	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
+	tx.FlowMod(to, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
+		Instructions: of13.Instructions(nil).Apply(toController)})
+}
+
 // Send sends any message of of13 to a switch, exactly once, after the transaction is
 // committed. It returns the transaction id that an answer (Reply, Refused) will carry. To a
 // switch that is down it does nothing and returns 0: when the switch is back, SwitchUp

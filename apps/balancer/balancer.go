@@ -62,9 +62,7 @@ type balancer struct{ virtual app.Table[string, Virtual] }
 
 // switchUp asks for the packets that no flow matches.
 func (b *balancer) switchUp(tx *app.Tx, up app.SwitchUp) error {
-	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
-	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
-		Instructions: of13.Instructions(nil).Apply(toController)})
+	tx.TableMiss(up.Switch)
 	return nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
@@ -66,9 +65,7 @@ type devices struct {
 
 // switchUp asks for the packets that no flow matches.
 func (d *devices) switchUp(tx *app.Tx, up app.SwitchUp) error {
-	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
-	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
-		Instructions: of13.Instructions(nil).Apply(toController)})
+	tx.TableMiss(up.Switch)
 	return nil
 }
 

@@ -11,10 +11,9 @@ import (
 func New() *app.App {
 	a := app.New("hub")
 	flood := of13.Actions(nil).Output(of13.PortFlood, 0)
-	toController := of13.Instructions(nil).Apply(of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
 
 	app.Handle(a, nil, func(tx *app.Tx, up app.SwitchUp) error {
-		tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer, Instructions: toController})
+		tx.TableMiss(up.Switch)
 		return nil
 	})
 	app.Handle(a, nil, func(tx *app.Tx, in app.PacketIn) error {

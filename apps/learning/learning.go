@@ -36,9 +36,7 @@ type learning struct {
 
 // switchUp asks for the packets that no flow matches.
 func (l *learning) switchUp(tx *app.Tx, up app.SwitchUp) error {
-	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
-	tx.FlowMod(up.Switch, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
-		Instructions: of13.Instructions(nil).Apply(toController)})
+	tx.TableMiss(up.Switch)
 	return nil
 }
 
