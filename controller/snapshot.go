@@ -39,7 +39,6 @@ func (c *Core) compact() error {
 func (c *Core) Encoded(state []byte) error {
 	index := c.encoding
 	c.encoding = 0
-	c.ledger.Thaw()
 	if index < c.snapshot {
 		return nil // the leader sent a newer one meanwhile
 	}

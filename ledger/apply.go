@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/stream"
 )
@@ -32,19 +33,19 @@ func (s *state) apply(r *Record) error {
 		s.sw(r.Switch).end(true)
 	case OpPut:
 		t := s.table(r.Table)
-		t.put(r.Cell, r.Field, bytes.Clone(r.Bytes)) // r.Bytes would pin the whole entry
+		t.cells.Put(r.Cell, r.Field, r.Bytes)
 		t.revision = s.revision
 	case OpDelete:
 		t := s.table(r.Table)
-		t.delete(r.Cell, r.Field)
+		t.cells.Delete(r.Cell, r.Field)
 		t.revision = s.revision
 	case OpDrop:
 		t := s.table(r.Table)
-		t.drop(r.Cell, func(undo) {})
+		t.cells.Take(r.Cell)
 		t.revision = s.revision
 	case OpClear:
 		t := s.table(r.Table)
-		t.clear(func(undo) {})
+		t.cells = new(cells.Table)
 		t.revision = s.revision
 	case OpCommand:
 		sw := s.sw(r.Switch)

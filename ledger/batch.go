@@ -15,7 +15,8 @@ type batch struct {
 	inputs     int
 	waits      int // how often Tx.Wait was called
 	undo       []undo
-	tables     []*table // that the entry changes; they have numbers while it is being built
+	old        oldValues // of undo
+	tables     []*table  // that the entry changes; they have numbers while it is being built
 	touched    []touch
 	dones      []completion
 	bestEffort bestEffortCommands // sent after commit
@@ -54,6 +55,12 @@ type completion struct {
 type savepoint struct {
 	buf, undo, tables, emitted, stalled, waits, observed int
 	replayed                                             uint64
+}
+
+// undoValue is called before a field is written or deleted, with the value that it has.
+func (b *batch) undoValue(t *table, cell, field Key, value []byte, existed bool) {
+	old := b.old.add(oldValue{table: t, cell: cell, field: field, value: value})
+	b.undo = append(b.undo, undo{kind: undoValue, value: old, existed: existed})
 }
 
 func (b *batch) table(t *table) uint64 {

@@ -39,7 +39,7 @@ func (c *Core) bond(a Actor) (b Bond, bonded bool) {
 	if t == nil || a.Switch != 0 {
 		return b, false
 	}
-	row, bonded := t.get(a.Key, Key{})
+	row, bonded := t.cells.Get(a.Key, Key{})
 	if !bonded {
 		return b, false
 	}

@@ -459,7 +459,6 @@ func (n *simNode) compare() {
 // thaw ends a snapshot in the background, and checks that it contains the state at its beginning.
 func (n *simNode) thaw() {
 	data := n.encode()
-	n.core.Thaw()
 	n.encode = nil
 	again, _ := n.c.newCore(n.c.limits, n.id)
 	n.must(again.Restore(data))

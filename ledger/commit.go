@@ -5,11 +5,11 @@ import (
 	"cmp"
 	"container/heap"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -143,6 +143,7 @@ func (c *Core) commitOwn(data []byte) error {
 		return err
 	}
 	clear(b.undo)
+	b.old.reset()
 	clear(b.answers)
 	c.free = append(c.free, b)
 	return nil
@@ -217,7 +218,7 @@ func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 }
 
 // Freeze is Snapshot without blocking the Core. It returns a function that encodes the state as it is now, in any
-// order. Another goroutine may run the function while the Core continues. Thaw ends this.
+// order. Another goroutine may run the function, once, while the Core continues.
 func (c *Core) Freeze() (encode func() []byte, err error) {
 	if err := c.still(); err != nil {
 		return nil, err
@@ -225,30 +226,20 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
 	end := c.state.appendSuspended(c.state.moves.append(c.state.links.append(c.state.appendTimers(nil))))
 	parts := c.replayedParts()
-	frozen := map[TableName]*content{}
+	frozen := map[TableName]*cells.Table{}
 	for name, t := range c.state.tables {
-		if t.base.cells.len() > 0 {
-			frozen[name] = t.base
-			t.freeze()
+		if t.cells.Len() > 0 {
+			frozen[name] = t.cells.Clone()
 		}
 	}
-	c.frozen = true
 	return func() []byte {
 		b, n := start, uint64(0)
-		for name, c := range frozen {
-			b = c.append(b, name, n)
+		for name, cells := range frozen {
+			b = appendTable(b, name, n, cells.All())
 			n++
 		}
 		return appendParts(append(b, end...), parts)
 	}, nil
-}
-
-// Thaw ends Freeze. The function that Freeze returned has returned, or will not be called.
-func (c *Core) Thaw() {
-	for _, t := range c.state.tables {
-		t.thaw()
-	}
-	c.frozen = false
 }
 
 // still returns an error if no snapshot can be taken now.
@@ -256,9 +247,6 @@ func (c *Core) still() error {
 	if !c.Quiet() {
 		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are "+
 			"proposed", len(c.inflight))
-	}
-	if c.frozen {
-		return errors.New("ledger: snapshot while another is being taken")
 	}
 	return nil
 }
@@ -286,7 +274,7 @@ func (c *Core) Restore(snapshot []byte) error {
 	}
 	s.parts = nil
 	s.time = h.Time
-	c.state, c.frozen = s, false // a snapshot that is being encoded is of the old state, which does not change
+	c.state = s
 	c.restoreDeparted()
 	return nil
 }

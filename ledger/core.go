@@ -25,7 +25,6 @@ type Core struct {
 	degraded  *degraded // nil if no handler runs without a majority
 	degrading bool      // one does
 	state     *state
-	frozen    bool // between Freeze and Thaw
 
 	replayed Replayed // nil if there is none
 	told     Input    // the input that is passed to it
@@ -231,7 +230,7 @@ func (c *Core) begin() {
 	if n := len(c.free); n > 0 {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
-	c.batch = batch{number: c.numbers, undo: b.undo[:0], tables: b.tables[:0], touched: b.touched[:0],
+	c.batch = batch{number: c.numbers, undo: b.undo[:0], old: b.old, tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
 		departed: b.departed[:0], answers: b.answers[:0], observed: b.observed[:0], bestEffort: b.bestEffort,
 		skipping: b.skipping[:0], replayed: c.replayedPosition()}

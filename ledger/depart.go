@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
 
 // departure is the leader's part of a move from here.
@@ -33,7 +35,7 @@ func (d *departure) next(c *Core) (f tableField, ok bool) {
 		}
 		if cell, more := d.cells.next(); more {
 			d.cell.cell = cell
-			d.fields = keysInOrder(d.cell.table.eachField(cell))
+			d.fields = keysInOrder(d.cell.table.cells.Fields(cell))
 			continue
 		}
 		if len(d.tables) == 0 {
@@ -247,12 +249,12 @@ func (c *Core) drop(x part) {
 	n := b.table(x.table)
 	if x.whole {
 		b.buf = binary.AppendUvarint(append(b.buf, byte(OpClear)), n)
-		x.table.clear(undone)
+		x.table.replace(new(cells.Table), undone)
 		return
 	}
 	slices.SortFunc(x.cells, Key.Compare)
 	for _, cell := range x.cells {
-		b.buf = cell.append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
+		b.buf = cell.Append(binary.AppendUvarint(append(b.buf, byte(OpDrop)), n))
 		x.table.drop(cell, undone)
 	}
 }

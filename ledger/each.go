@@ -28,7 +28,7 @@ func (tx *Tx) Each(t *Table, ofSwitches bool) error {
 		return nil
 	}
 	found := map[Shard]bool{}
-	for cell := range t.keys() {
+	for cell := range t.cells.Cells() {
 		found[c.shardOf(t.name, cell)] = true
 	}
 	if c.sharded() {
@@ -106,7 +106,7 @@ func (tx *Tx) Passed() bool { return tx.c.input.passed }
 // Cells yields the keys of a table's cells that a shard has, in order. The body of the loop may change the table.
 func (tx *Tx) Cells(t *Table, at Shard) iter.Seq[Key] {
 	var list []Key
-	for cell := range t.keys() {
+	for cell := range t.cells.Cells() {
 		if tx.c.shardOf(t.name, cell) == at {
 			list = append(list, cell)
 		}
@@ -117,7 +117,7 @@ func (tx *Tx) Cells(t *Table, at Shard) iter.Seq[Key] {
 
 // Here reports whether a shard has cells of a table.
 func (tx *Tx) Here(t *Table, at Shard) bool {
-	for cell := range t.keys() {
+	for cell := range t.cells.Cells() {
 		if tx.c.shardOf(t.name, cell) == at {
 			return true
 		}

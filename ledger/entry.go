@@ -195,7 +195,7 @@ func (d *decoder) take(n uint64) []byte {
 }
 
 func (d *decoder) string() string { return string(d.bytes()) }
-func (d *decoder) key() Key       { return Key{d.uvarint(), d.uvarint(), d.string()} }
+func (d *decoder) key() Key       { return Key{A: d.uvarint(), B: d.uvarint(), S: d.string()} }
 func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err

@@ -238,7 +238,7 @@ func appendActor(b []byte, a Actor) []byte {
 }
 
 func (s Shard) append(b []byte) []byte {
-	return s.Key.append(binary.BigEndian.AppendUint64(b, uint64(s.Switch)))
+	return s.Key.Append(binary.BigEndian.AppendUint64(b, uint64(s.Switch)))
 }
 
 func appendLink(b []byte, op Op, l Link) []byte {

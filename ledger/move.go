@@ -139,12 +139,12 @@ func (c *Core) cellsIn(t *table, a Actor) iter.Seq[Key] {
 	return func(yield func(Key) bool) {
 		by := c.sharder(t.name.App)
 		if _, spreads := by.(Spreader); a.Key != (Key{}) && !spreads {
-			if shardBy(by, t.name, a.Key) == a.Shard && t.has(a.Key) {
+			if shardBy(by, t.name, a.Key) == a.Shard && t.cells.Count(a.Key) > 0 {
 				yield(a.Key)
 			}
 			return
 		}
-		for cell := range t.keys() {
+		for cell := range t.cells.Cells() {
 			if shardBy(by, t.name, cell) == a.Shard && !yield(cell) {
 				return
 			}
@@ -168,7 +168,7 @@ func (c *Core) partsOf(a Actor) (list []part) {
 		}
 		switch n {
 		case 0:
-		case t.len():
+		case t.cells.Len():
 			list = append(list, part{table: t, whole: true})
 		default:
 			list = append(list, part{table: t, cells: slices.Collect(c.cellsIn(t, a))})
@@ -206,7 +206,7 @@ func (c *Core) Assignable() []Actor {
 		found[theSwitch(id)] = sw.epoch != 0
 	}
 	for name, t := range c.state.tables {
-		for cell := range t.keys() {
+		for cell := range t.cells.Cells() {
 			a := Actor{name.App, c.shardOf(name, cell)}
 			found[a] = found[a] || a.Key != Key{}
 		}

@@ -43,7 +43,7 @@ func benchmarkMove(b *testing.B, cells, fields int) {
 		for field := range fields {
 			mac := binary.BigEndian.Uint64([]byte{0, 0, 2, 0, byte(field), byte(field >> 8), byte(field >> 16), 1})
 			for _, t := range []*table{t, f} {
-				t.put(Key{A: uint64(cell)}, Key{A: mac}, make([]byte, 12))
+				t.cells.Put(Key{A: uint64(cell)}, Key{A: mac}, make([]byte, 12))
 			}
 		}
 	}

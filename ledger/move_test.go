@@ -343,8 +343,8 @@ func TestMoveCalledOff(t *testing.T) {
 // A move from one group that was called off, and becomes known late, leaves alone what arrives from another group.
 func TestMoveCalledOffElsewhere(t *testing.T) {
 	from := func(g uint64) Link { return Link{theGroup(g), theGroup(2)} }
-	table := &table{name: TableName{"a", "t"}, base: new(content)}
-	table.put(Key{}, Key{A: 1}, []byte("v"))
+	table := newTable(TableName{"a", "t"})
+	table.cells.Put(Key{}, Key{A: 1}, []byte("v"))
 	w := pieceWriter{size: 1 << 10}
 	w.field(tableField{tableCell{table, Key{}}, Key{A: 1}})
 	s := newState()
@@ -361,7 +361,7 @@ func TestMoveCalledOffElsewhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v, _ := s.table(table.name).get(Key{}, Key{A: 1}); string(v) != "v" || len(s.moves.arriving) != 0 {
+	if v, _ := s.table(table.name).cells.Get(Key{}, Key{A: 1}); string(v) != "v" || len(s.moves.arriving) != 0 {
 		t.Errorf("%q has arrived; %v", v, s.moves.arriving)
 	}
 }

@@ -25,7 +25,7 @@ func (c *Core) observeTable(r *Record) {
 	if f == nil {
 		return
 	}
-	v, _ := c.state.table(r.Table).get(r.Cell, r.Field) // nil if it was deleted
+	v, _ := c.state.table(r.Table).cells.Get(r.Cell, r.Field) // nil if it was deleted
 	f(Change{r.Table.Name, r.Cell, r.Field, v})
 }
 

@@ -64,7 +64,7 @@ func keysInOrder(keys iter.Seq[Key]) orderedKeys {
 	var numbers []uint64
 	var others []Key
 	for k := range keys {
-		if k.isNumber() {
+		if k == (Key{A: k.A}) {
 			numbers = append(numbers, k.A)
 		} else {
 			others = append(others, k)

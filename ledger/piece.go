@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -75,12 +76,12 @@ func (w *pieceWriter) put(f tableField, b []byte) {
 		w.tables = append(w.tables, f.table.name)
 		b = appendTableName(b, f.table.name)
 	}
-	if value, there := f.table.get(f.cell, f.field); there {
+	if value, there := f.table.cells.Get(f.cell, f.field); there {
 		w.ops = appendPut(b, uint64(n), f.cell, f.field, value)
 		return
 	}
 	b = binary.AppendUvarint(append(b, byte(OpDelete)), uint64(n))
-	w.ops = f.field.append(f.cell.append(b))
+	w.ops = f.field.Append(f.cell.Append(b))
 }
 
 // cut ends a piece.
@@ -166,7 +167,7 @@ type arrival struct {
 	pieces [][]byte
 	// What the first of the pieces contain. It is not replicated, and made again when it is needed.
 	built  int
-	tables map[TableName]*content
+	tables map[TableName]*cells.Table
 	others []Record // timers, ends of streams, and the state of a switch
 }
 
@@ -185,15 +186,15 @@ func (a *arrival) add(r *Record) error {
 	switch r.Op {
 	case OpTable:
 		if a.tables == nil {
-			a.tables = map[TableName]*content{}
+			a.tables = map[TableName]*cells.Table{}
 		}
 		if a.tables[r.Table] == nil {
-			a.tables[r.Table] = new(content)
+			a.tables[r.Table] = new(cells.Table)
 		}
 	case OpPut:
-		a.tables[r.Table].put(r.Cell, r.Field, bytes.Clone(r.Bytes))
+		a.tables[r.Table].Put(r.Cell, r.Field, r.Bytes)
 	case OpDelete:
-		a.tables[r.Table].delete(r.Cell, r.Field)
+		a.tables[r.Table].Delete(r.Cell, r.Field)
 	default:
 		a.others = append(a.others, *r)
 	}

@@ -134,7 +134,7 @@ func (s *state) table(name TableName) *table {
 	}
 	t := s.tables[name]
 	if t == nil {
-		t = &table{name: name, base: new(content)}
+		t = newTable(name)
 		s.tables[name] = t
 	}
 	s.used = t
@@ -267,8 +267,8 @@ func (s *state) snapshot(h Header) []byte {
 	names := slices.SortedFunc(maps.Keys(s.tables), TableName.compare)
 	n := uint64(0)
 	for _, name := range names {
-		if c := s.tables[name].base; c.cells.len() > 0 {
-			b = c.appendSorted(b, name, n)
+		if c := s.tables[name].cells; c.Len() > 0 {
+			b = appendTable(b, name, n, c.Sorted())
 			n++
 		}
 	}

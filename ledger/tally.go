@@ -268,12 +268,12 @@ func (c *Core) Report() (r Report, ok bool) {
 	}
 	left := maxSized
 	for name, t := range c.state.tables {
-		for at, value := range t.base.values() {
+		for at, value := range t.cells.All() {
 			if left--; left < 0 {
 				r.Partial = true
 				return r, true
 			}
-			size := at[0].size() + at[1].size() + len(value)
+			size := keySize(at[0]) + keySize(at[1]) + len(value)
 			a := Actor{name.App, c.shardOf(name, at[0])}
 			if sum, listed := r.Bytes[a]; listed {
 				r.Bytes[a] = sum + size
@@ -285,5 +285,5 @@ func (c *Core) Report() (r Report, ok bool) {
 	return r, true
 }
 
-// size is about the bytes of an encoded key.
-func (k Key) size() int { return (bits.Len64(k.A)+bits.Len64(k.B))/7 + 3 + len(k.S) }
+// keySize is about the bytes of an encoded key.
+func keySize(k Key) int { return (bits.Len64(k.A)+bits.Len64(k.B))/7 + 3 + len(k.S) }

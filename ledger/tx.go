@@ -76,34 +76,30 @@ func (tx *Tx) Table(name string) *Table {
 // Get reads a value; it must not be modified.
 func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) {
 	tx.check()
-	return t.get(cell, field)
+	return t.cells.Get(cell, field)
 }
 
-// Fields yields the fields of a cell in key order.
-func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] {
-	return func(yield func(Key, []byte) bool) {
-		for _, k := range t.fields(cell) {
-			if v, ok := t.get(cell, k); ok && !yield(k, v) { // the body of the loop may delete fields
-				return
-			}
-		}
-	}
+// Fields yields the fields of a cell in key order: those that there are when the loop begins, unless its body deletes
+// them.
+func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] { return t.cells.Range(cell, Key{}) }
+
+// FieldsFrom is Fields without those before one. To begin far back in a large cell takes no longer.
+func (tx *Tx) FieldsFrom(t *Table, cell, from Key) iter.Seq2[Key, []byte] {
+	return t.cells.Range(cell, from)
 }
 
 // Put writes a copy of value. Writing the present value again changes and logs nothing.
 func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	tx.check()
 	tx.writes()
-	old, existed := t.get(cell, field)
+	old, existed := t.cells.Get(cell, field)
 	if existed && bytes.Equal(old, value) {
 		return
 	}
 	b := &tx.c.batch
-	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
-		existed: existed})
-	stored := append([]byte{}, value...) // never nil
-	t.put(cell, field, stored)
-	tx.change(t, cell, field, stored)
+	b.undoValue(t, cell, field, old, existed)
+	t.cells.Put(cell, field, value)
+	tx.change(t, cell, field)
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)
 }
@@ -116,8 +112,9 @@ func (tx *Tx) writes() {
 }
 
 // change notes a change for the function of Core.ObserveTables.
-func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
+func (tx *Tx) change(t *Table, cell, field Key) {
 	if tx.observed {
+		value, _ := t.cells.Get(cell, field) // nil: it was deleted
 		tx.c.batch.observed = append(tx.c.batch.observed, observed{tx.index, Change{t.name.Name, cell, field, value}})
 	}
 }
@@ -125,18 +122,17 @@ func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
 // Delete removes a field of a cell, if it is there.
 func (tx *Tx) Delete(t *Table, cell, field Key) {
 	tx.writes()
-	old, existed := t.get(cell, field)
+	old, existed := t.cells.Get(cell, field)
 	if !existed {
 		return
 	}
 	b := &tx.c.batch
-	b.undo = append(b.undo, undo{kind: undoValue, value: &oldValue{table: t, cell: cell, field: field, value: old},
-		existed: true})
-	t.delete(cell, field)
-	tx.change(t, cell, field, nil)
+	b.undoValue(t, cell, field, old, true)
+	t.cells.Delete(cell, field)
+	tx.change(t, cell, field)
 	n := b.table(t)
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)
-	b.buf = field.append(cell.append(b.buf))
+	b.buf = field.Append(cell.Append(b.buf))
 }
 
 // Send queues a command, which is sent after commit, and returns the transaction id of the switch's answer. The

@@ -1,6 +1,9 @@
 package ledger
 
-import "github.com/holdfast-sdn/holdfast/stream"
+import (
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
+	"github.com/holdfast-sdn/holdfast/stream"
+)
 
 // undo is the inverse of one change. The comment at each kind lists the fields that it uses. It is small, because every
 // event and every command makes one.
@@ -27,8 +30,8 @@ type oldValue struct {
 	table       *table
 	cell, field Key
 	value       []byte
-	fields      *keyed[[]byte] // of a whole cell
-	all         *content       // of a whole table
+	fields      cells.Cell   // of a whole cell
+	all         *cells.Table // of a whole table
 }
 
 type oldTimer struct {
@@ -62,17 +65,53 @@ const (
 	undoTable                         // value.table, value.all: what the table had
 )
 
+// oldValues are the old values of a batch: many in one piece of memory, since every write makes one.
+type oldValues struct {
+	blocks []*[oldBlock]oldValue
+	n      int // in use
+}
+
+const oldBlock = 64
+
+// add keeps an old value until the next reset.
+func (o *oldValues) add(v oldValue) *oldValue {
+	b := o.n / oldBlock
+	if b == len(o.blocks) {
+		o.blocks = append(o.blocks, new([oldBlock]oldValue))
+	}
+	at := &o.blocks[b][o.n%oldBlock]
+	o.n++
+	*at = v
+	return at
+}
+
+// reset forgets all old values. Their memory is used again.
+func (o *oldValues) reset() {
+	for i := 0; i < o.n; i += oldBlock {
+		*o.blocks[i/oldBlock] = [oldBlock]oldValue{}
+	}
+	o.n = 0
+}
+
+// revertIn undoes a change of a value or of a cell in the table that was changed, or in a copy of it.
+func (u *undo) revertIn(t *cells.Table) {
+	switch v := u.value; {
+	case u.kind == undoCell:
+		t.Set(v.cell, v.fields)
+	case u.existed:
+		t.Put(v.cell, v.field, v.value)
+	default:
+		t.Delete(v.cell, v.field)
+	}
+}
+
 // revert undoes the changes in list, newest first.
 func (s *state) revert(list []undo) error {
 	for i := len(list) - 1; i >= 0; i-- {
 		u := &list[i]
 		switch u.kind {
 		case undoValue:
-			if v := u.value; u.existed {
-				v.table.put(v.cell, v.field, v.value)
-			} else {
-				v.table.delete(v.cell, v.field)
-			}
+			u.revertIn(u.value.table.cells)
 		case undoEvent:
 			u.sw.events--
 			u.sw.totalEvents--
@@ -94,9 +133,9 @@ func (s *state) revert(list []undo) error {
 		case undoReceive:
 			u.link.in.received = u.link.received
 		case undoCell:
-			u.value.table.swap(u.value.cell, u.value.fields)
+			u.revertIn(u.value.table.cells)
 		case undoTable:
-			u.value.table.base = u.value.all
+			u.value.table.cells = u.value.all
 		case undoMove:
 			s.revertMove(u.move)
 		case undoSuspend:

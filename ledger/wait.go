@@ -40,7 +40,7 @@ func (tx *Tx) Wait(after time.Duration, data []byte, on CellName) (name string, 
 	b.waits++
 	name = fmt.Sprintf("%s%x.%09x.%08x.%06x", waits, tx.c.group, tx.c.term, b.number, b.waits)
 	if on.Table != "" {
-		cell := string(on.Key.append(appendString(nil, on.Table)))
+		cell := string(on.Key.Append(appendString(nil, on.Table)))
 		if len(cell) > maxWaitCell {
 			return "", fmt.Errorf("wait for cell %s[%s]: its name has more than %d bytes", on.Table, on.Key,
 				maxWaitCell)

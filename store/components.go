@@ -109,10 +109,7 @@ func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Resul
 // listComponents reads components, as list reads rows.
 func (n *namespace) listComponents(o *Op, out *Result) error {
 	out.Components = map[string]Component{}
-	for field, b := range n.tx.Fields(n.tx.Table(componentTable), n.cell) {
-		if field.S < o.Start {
-			continue
-		}
+	for field, b := range n.tx.FieldsFrom(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Start}) {
 		c := decodeComponent(b)
 		if !n.fits(32 + len(field.S) + len(c.source)) {
 			if len(out.Components) == 0 {

@@ -274,10 +274,8 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 	}
 	from := max(o.Start, o.Prefix)
 	out.Rows = []Row{}
-	for field, b := range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
+	for field, b := range n.tx.FieldsFrom(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: from}) {
 		switch key := field.S; {
-		case key < from:
-			continue
 		case o.End != "" && key >= o.End || !strings.HasPrefix(key, o.Prefix):
 			return nil
 		case len(out.Rows) == limit:
@@ -442,10 +440,7 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 // listTables reads definitions, as list reads rows.
 func (n *namespace) listTables(o *Op, out *Result) error {
 	out.Tables = map[string]Table{}
-	for field, b := range n.tx.Fields(n.tx.Table(tableTable), n.cell) {
-		if field.S < o.Start {
-			continue
-		}
+	for field, b := range n.tx.FieldsFrom(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Start}) {
 		t, err := n.decoded(field.S, b)
 		if err != nil {
 			return err

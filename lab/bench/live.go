@@ -264,7 +264,6 @@ func (s *snapshot) measure(of string, f map[string]float64) error {
 	began = time.Now()
 	state := encode()
 	f["snapshot_encode_ms_"+of] = millis(time.Since(began))
-	s.core.Thaw()
 	f["snapshot_bytes_"+of] = float64(len(state))
 	other, err := ledger.New([]ledger.Application{s.app}, ledger.Limits{})
 	if err != nil {

@@ -89,7 +89,7 @@ var mutants = []mutant{
 	{"leave out at failover what is not complete", "controller/takeover.go",
 		"	case r.Count > 0:\n		c.sendCommands(s, r)\n", ""},
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
-		"			t.freeze()\n", ""},
+		"frozen[name] = t.cells.Clone()\n", "frozen[name] = t.cells\n"},
 
 	// Leaders without a majority.
 	{"acknowledge in a minority", "controller/minority.go",

@@ -1,0 +1,332 @@
+package cells
+
+import (
+	"hash/maphash"
+	"iter"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+)
+
+// owner is who may modify a node in place. Its address is its identity.
+type owner struct{ _ byte }
+
+// hashed is a map by Key: extendible hashing. A directory, indexed by the first bits of the hash, has buckets. A full
+// bucket is split in two, so growth never takes the time of all keys. It is shared by tables until one changes it: the
+// struct with its directory, and each bucket, belong to an owner, and another one copies them first.
+//
+// A nil *hashed is empty, and can be read.
+type hashed[V any] struct {
+	owner *owner
+	n     int   // keys
+	shift uint8 // of a hash, to the index in dir: 64 minus the number of bits
+	dir   []*bucket[V]
+
+	sorted bool // order has the keys
+	order  order
+}
+
+// bucketSize is how many keys a bucket has at most, and maxDepth how many bits a directory distinguishes. At that depth
+// buckets grow: it is not reached, since nobody knows the seeds of the hash.
+const (
+	bucketSize = 32
+	maxDepth   = 28
+)
+
+// bucket is keys in any order. tags has a byte of the hash of each of the first bucketSize.
+type bucket[V any] struct {
+	owner *owner
+	tags  [bucketSize / 8]uint64
+	depth uint8 // the keys have the same so many first bits of the hash
+	list  []entry[V]
+	rest  []rest // of the keys; nil if all are {}
+}
+
+type entry[V any] struct {
+	a uint64
+	v V
+}
+
+// The seeds are secret: an attacker who chooses keys must not know their hashes.
+var (
+	seeds    = [...]uint64{rand.Uint64(), rand.Uint64() | 1, rand.Uint64() | 1}
+	textSeed = maphash.MakeSeed()
+)
+
+func hash(k Key) uint64 {
+	hi, lo := bits.Mul64(k.A^seeds[0], seeds[1])
+	h := hi ^ lo
+	if k.B == 0 && k.S == "" {
+		return h
+	}
+	hi, lo = bits.Mul64(h^k.B, seeds[2])
+	return hi ^ lo ^ maphash.String(textSeed, k.S)
+}
+
+const eachByte = 0x0101010101010101
+
+// find returns the index of a key; -1 if it is not there.
+func (b *bucket[V]) find(k Key, h uint64) int {
+	pattern := h & 0xff * eachByte
+	for w := 0; w < len(b.tags) && 8*w < len(b.list); w++ {
+		x := b.tags[w] ^ pattern
+		// A zero byte of x is a match. A byte above one may be taken for one, so the key is compared too.
+		for m := (x - eachByte) &^ x & (eachByte << 7); m != 0; m &= m - 1 {
+			if i := 8*w + bits.TrailingZeros64(m)/8; i < len(b.list) && b.is(i, k) {
+				return i
+			}
+		}
+	}
+	for i := bucketSize; i < len(b.list); i++ {
+		if b.is(i, k) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (b *bucket[V]) is(i int, k Key) bool {
+	if b.list[i].a != k.A {
+		return false
+	}
+	if b.rest == nil {
+		return k.B == 0 && k.S == ""
+	}
+	return b.rest[i].b == k.B && b.rest[i].s == k.S
+}
+
+func (b *bucket[V]) key(i int) Key {
+	if b.rest == nil {
+		return Key{A: b.list[i].a}
+	}
+	return Key{b.list[i].a, b.rest[i].b, b.rest[i].s}
+}
+
+func (b *bucket[V]) setTag(i int, tag uint64) {
+	if i < bucketSize {
+		w, s := i/8, i%8*8
+		b.tags[w] = b.tags[w]&^(0xff<<s) | tag<<s
+	}
+}
+
+func (b *bucket[V]) tag(i int) uint64 { return b.tags[i/8] >> (i % 8 * 8) & 0xff }
+
+// add adds a key and returns where its value is: the zero value.
+func (b *bucket[V]) add(k Key, h uint64) *V {
+	i := len(b.list)
+	b.list = append(b.list, entry[V]{a: k.A})
+	if r := (rest{k.B, k.S}); b.rest != nil {
+		b.rest = append(b.rest, r)
+	} else if r != (rest{}) {
+		b.rest = make([]rest, i+1, cap(b.list))
+		b.rest[i] = r
+	}
+	b.setTag(i, h&0xff)
+	return &b.list[i].v
+}
+
+// remove removes a key. The last one takes its place.
+func (b *bucket[V]) remove(i int) {
+	last := len(b.list) - 1
+	if i < bucketSize && last >= bucketSize {
+		b.setTag(i, hash(b.key(last))&0xff)
+	} else if i < bucketSize {
+		b.setTag(i, b.tag(last))
+	}
+	b.list[i] = b.list[last]
+	b.list[last] = entry[V]{}
+	b.list = b.list[:last]
+	if b.rest != nil {
+		b.rest[i] = b.rest[last]
+		b.rest[last] = rest{}
+		b.rest = b.rest[:last]
+	}
+}
+
+// room returns a copy with room for so many elements; nil of nil.
+func room[T any](from []T, size int) []T {
+	if from == nil {
+		return nil
+	}
+	return append(make([]T, 0, size), from...)
+}
+
+func (m *hashed[V]) len() int {
+	if m == nil {
+		return 0
+	}
+	return m.n
+}
+
+// find returns where the value of a key is, until the next change; nil if there is none.
+func (m *hashed[V]) find(k Key) *V {
+	if m == nil {
+		return nil
+	}
+	h := hash(k)
+	b := m.dir[h>>m.shift]
+	if i := b.find(k, h); i >= 0 {
+		return &b.list[i].v
+	}
+	return nil
+}
+
+// owned returns a map with the same content that o may modify.
+func (m *hashed[V]) owned(o *owner) *hashed[V] {
+	switch {
+	case m == nil:
+		return &hashed[V]{owner: o, shift: 64, dir: []*bucket[V]{{owner: o}}}
+	case m.owner == o:
+		return m
+	}
+	c := *m
+	c.owner, c.dir = o, room(m.dir, len(m.dir))
+	return &c
+}
+
+// bucket returns the bucket for a hash, which may be modified. The map belongs to its owner.
+func (m *hashed[V]) bucket(h uint64) *bucket[V] {
+	b := m.dir[h>>m.shift]
+	if b.owner != m.owner {
+		c := *b
+		c.owner, c.list, c.rest = m.owner, room(b.list, cap(b.list)), room(b.rest, cap(b.list))
+		b = &c
+		m.set(h, b)
+	}
+	return b
+}
+
+// set makes b the bucket of all hashes that have the same first bits as h.
+func (m *hashed[V]) set(h uint64, b *bucket[V]) {
+	width := uint(1) << (64 - m.shift - b.depth)
+	first := uint(h>>m.shift) &^ (width - 1)
+	for i := range width {
+		m.dir[first+i] = b
+	}
+}
+
+// put returns where the value of a key is to be written, until the next change: the zero value if there is none yet.
+// The map belongs to its owner.
+func (m *hashed[V]) put(k Key) *V {
+	h := hash(k)
+	b := m.bucket(h)
+	if i := b.find(k, h); i >= 0 {
+		return &b.list[i].v
+	}
+	for len(b.list) >= bucketSize && b.depth < maxDepth {
+		m.split(h, b)
+		b = m.dir[h>>m.shift]
+	}
+	m.n++
+	if m.sorted {
+		m.order.insert(m.owner, k)
+	}
+	return b.add(k, h)
+}
+
+// split divides a bucket by the next bit of the hash.
+func (m *hashed[V]) split(h uint64, b *bucket[V]) {
+	if 64-m.shift == b.depth {
+		dir := make([]*bucket[V], 2*len(m.dir))
+		for i, x := range m.dir {
+			dir[2*i], dir[2*i+1] = x, x
+		}
+		m.dir = dir
+		m.shift--
+	}
+	bit := uint64(1) << (63 - b.depth)
+	var parts [2]*bucket[V]
+	for i := range parts {
+		parts[i] = &bucket[V]{owner: m.owner, depth: b.depth + 1, list: make([]entry[V], 0, bucketSize)}
+	}
+	for i := range b.list {
+		k := b.key(i)
+		to := hash(k)
+		*parts[to&bit/bit].add(k, to) = b.list[i].v
+	}
+	m.set(h&^bit, parts[0])
+	m.set(h|bit, parts[1])
+}
+
+// delete removes a key, which is there. The map belongs to its owner.
+func (m *hashed[V]) delete(k Key) {
+	h := hash(k)
+	b := m.bucket(h)
+	b.remove(b.find(k, h))
+	if n := len(b.list); n < cap(b.list)/4 {
+		b.list, b.rest = room(b.list, 2*n), room(b.rest, 2*n)
+		m.join(h, b)
+	}
+	m.n--
+	if m.sorted {
+		m.order.delete(m.owner, k)
+	}
+}
+
+// join makes one bucket of two small ones which were one before they were split.
+func (m *hashed[V]) join(h uint64, b *bucket[V]) {
+	for b.depth > 0 {
+		o := m.dir[(h^1<<(64-b.depth))>>m.shift]
+		if o.depth != b.depth || len(o.list)+len(b.list) > bucketSize/2 {
+			return
+		}
+		b.depth--
+		for i := range o.list {
+			k := o.key(i)
+			*b.add(k, hash(k)) = o.list[i].v
+		}
+		m.set(h, b)
+	}
+}
+
+// all yields the keys, in any order, and where their values are. The map must not change meanwhile.
+func (m *hashed[V]) all() iter.Seq2[Key, *V] {
+	return func(yield func(Key, *V) bool) {
+		if m == nil {
+			return
+		}
+		for i := uint(0); i < uint(len(m.dir)); {
+			b := m.dir[i]
+			for j := range b.list {
+				if !yield(b.key(j), &b.list[j].v) {
+					return
+				}
+			}
+			i += 1 << (64 - m.shift - b.depth)
+		}
+	}
+}
+
+// without returns the map without a key, which is there; nil if it was the last one.
+func (m *hashed[V]) without(o *owner, k Key) *hashed[V] {
+	if m.n == 1 {
+		return nil
+	}
+	m = m.owned(o)
+	m.delete(k)
+	return m
+}
+
+// sort makes order, which has the keys from then on. The map belongs to its owner.
+func (m *hashed[V]) sort() {
+	keys := make([]Key, 0, m.n)
+	for k := range m.all() {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, Key.Compare)
+	for _, k := range keys {
+		m.order.insert(m.owner, k)
+	}
+	m.sorted = true
+}
+
+// few returns the keys from one on, in order.
+func (m *hashed[V]) few(from Key) (keys []Key) {
+	for k := range m.all() {
+		if k.Compare(from) >= 0 {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, Key.Compare)
+	return keys
+}

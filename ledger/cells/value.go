@@ -1,0 +1,42 @@
+package cells
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// value is the bytes of a field, which are never modified. Short ones, such as the number of a port, are in the value
+// itself: they need no memory of their own, which the garbage collector would have to look at.
+//
+// The zero value is none.
+type value struct {
+	p *byte  // nil if the bytes are in n
+	n uint64 // their number; or, in the bytes of n: up to maxShort bytes, and in the last one isShort and their number
+}
+
+const (
+	maxShort = 7
+	isShort  = 0x80
+)
+
+// valueOf makes a value of bytes, which belong to it afterwards.
+func valueOf(b []byte) value {
+	if len(b) > maxShort {
+		return value{unsafe.SliceData(b), uint64(len(b))}
+	}
+	var short [8]byte
+	copy(short[:maxShort], b)
+	short[maxShort] = isShort | byte(len(b))
+	return value{n: binary.LittleEndian.Uint64(short[:])}
+}
+
+func (v value) none() bool { return v.p == nil && v.n == 0 }
+
+// shortLen returns how many bytes a short value has.
+func (v value) shortLen() int { return int(v.n >> 56 & maxShort) }
+
+// long returns the bytes of a value that is not short.
+//
+// It is safe: p and n are set together, by valueOf only, to the beginning of a slice and to its length; p keeps that
+// memory alive; and the capacity is cut off, so that nobody appends to it. FuzzTable tests it.
+func (v value) long() []byte { return unsafe.Slice(v.p, v.n)[:v.n:v.n] }
