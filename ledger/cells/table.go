@@ -189,8 +189,8 @@ func (t *Table) Take(cell Key) Cell {
 	return taken
 }
 
-// Set gives a cell the fields that Take has returned, and no others, in the time of one change. They belong to the table
-// afterwards.
+// Set gives a cell the fields that Take has returned, and no others, in the time of one change. They belong to the
+// table afterwards.
 func (t *Table) Set(cell Key, fields Cell) {
 	if fields.Len() == 0 {
 		t.Take(cell)
@@ -234,7 +234,7 @@ func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 	}
 }
 
-// Contents yields the cells, in any order, for Set of another table. This one must not be changed afterwards.
+// Contents yields the cells, in any order, for Set of another table. This one must not change any more.
 func (t *Table) Contents() iter.Seq2[Key, Cell] {
 	return func(yield func(Key, Cell) bool) {
 		for k, c := range t.cells.all() {
