@@ -109,8 +109,6 @@ func (b *bucket[V]) setTag(i int, tag uint64) {
 	}
 }
 
-func (b *bucket[V]) tag(i int) uint64 { return b.tags[i/8] >> (i % 8 * 8) & 0xff }
-
 // add adds a key and returns where its value is: the zero value.
 func (b *bucket[V]) add(k Key, h uint64) *V {
 	i := len(b.list)
@@ -128,19 +126,8 @@ func (b *bucket[V]) add(k Key, h uint64) *V {
 // remove removes a key. The last one takes its place.
 func (b *bucket[V]) remove(i int) {
 	last := len(b.list) - 1
-	if i < bucketSize && last >= bucketSize {
-		b.setTag(i, hash(b.key(last))&0xff)
-	} else if i < bucketSize {
-		b.setTag(i, b.tag(last))
-	}
-	b.list[i] = b.list[last]
-	b.list[last] = entry[V]{}
-	b.list = b.list[:last]
-	if b.rest != nil {
-		b.rest[i] = b.rest[last]
-		b.rest[last] = rest{}
-		b.rest = b.rest[:last]
-	}
+	b.move(i, last, hash(b.key(last)))
+	b.cut(last)
 }
 
 // room returns a copy with room for so many elements; nil of nil.
@@ -234,18 +221,40 @@ func (m *hashed[V]) split(h uint64, b *bucket[V]) {
 		m.dir = dir
 		m.shift--
 	}
-	bit := uint64(1) << (63 - b.depth)
-	var parts [2]*bucket[V]
-	for i := range parts {
-		parts[i] = &bucket[V]{owner: m.owner, depth: b.depth + 1, list: make([]entry[V], 0, bucketSize)}
-	}
+	b.depth++
+	bit := uint64(1) << (64 - b.depth)
+	right := &bucket[V]{owner: m.owner, depth: b.depth, list: make([]entry[V], 0, bucketSize)}
+	kept := 0
 	for i := range b.list {
 		k := b.key(i)
-		to := hash(k)
-		*parts[to&bit/bit].add(k, to) = b.list[i].v
+		if to := hash(k); to&bit != 0 {
+			*right.add(k, to) = b.list[i].v
+		} else {
+			b.move(kept, i, to)
+			kept++
+		}
 	}
-	m.set(h&^bit, parts[0])
-	m.set(h|bit, parts[1])
+	b.cut(kept)
+	m.set(h|bit, right)
+}
+
+// move moves key i to the place of another one that comes before it, or is gone.
+func (b *bucket[V]) move(to, i int, h uint64) {
+	b.list[to] = b.list[i]
+	if b.rest != nil {
+		b.rest[to] = b.rest[i]
+	}
+	b.setTag(to, h&0xff)
+}
+
+// cut removes the keys from i on.
+func (b *bucket[V]) cut(i int) {
+	clear(b.list[i:])
+	b.list = b.list[:i]
+	if b.rest != nil {
+		clear(b.rest[i:])
+		b.rest = b.rest[:i]
+	}
 }
 
 // delete removes a key, which is there. The map belongs to its owner.

@@ -21,7 +21,7 @@ var mutants = []mutation.Bug{
 	{Name: "buckets are shared by changes too", File: "ledger/cells/hashed.go",
 		Before: "	if b.owner != m.owner {\n", After: "	if b.owner == nil {\n"},
 	{Name: "the last key of a bucket keeps its tag", File: "ledger/cells/hashed.go",
-		Before: "		b.setTag(i, b.tag(last))\n", After: "		_ = last\n"},
+		Before: "	b.setTag(to, h&0xff)\n", After: "	_ = h\n"},
 	{Name: "a new bucket is not at all its places", File: "ledger/cells/hashed.go",
 		Before: "	for i := range width {\n", After: "	for i := range min(width, 1) {\n"},
 	{Name: "buckets that are joined lose keys", File: "ledger/cells/hashed.go",
