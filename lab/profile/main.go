@@ -2,8 +2,9 @@
 //
 //	go run ./lab/profile
 //
-// It runs three controllers, an agent and the load of package load in this process, so that one profile has the leader,
-// its followers and the agent. Run it on a machine that does nothing else. A test says when to record it again.
+// It runs three controllers, an agent and their load in this process, so that one profile has the leader, its followers
+// and the agent, and clients of the store. Run it on a machine that does nothing else. A test says when to record it
+// again.
 package main
 
 import (
@@ -29,6 +30,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 const controllers = 3
@@ -37,16 +39,27 @@ const controllers = 3
 type phase struct {
 	name       string
 	durability config.Durability
-	load       load.Config
+	load       interface {
+		// run puts the load on a cluster for so long, and returns how much that was in a second.
+		run(ctx context.Context, on *site, each time.Duration) (float64, error)
+	}
+}
+
+// site is a cluster that runs.
+type site struct {
+	agent string // where switches connect
+	rest  []string
 }
 
 // phases are weighed by the time that they last.
 var phases = []phase{
-	{name: "hosts that are known", load: load.Config{Switches: 16, Window: 256, MACsPerSwitch: 1000}},
-	{name: "hosts that are new", load: load.Config{Switches: 16, Window: 256, MACsPerSwitch: 1_000_000}},
-	{name: "one switch, on disk", durability: config.Disk, load: load.Config{Switches: 1, Window: 256,
+	{name: "hosts that are known", load: switches{Switches: 16, Window: 256, MACsPerSwitch: 1000}},
+	{name: "hosts that are new", load: switches{Switches: 16, Window: 256, MACsPerSwitch: 1_000_000}},
+	{name: "one switch, on disk", durability: config.Disk, load: switches{Switches: 1, Window: 256,
 		MACsPerSwitch: 1000}},
-	{name: "one packet at a time", load: load.Config{Mode: load.Latency, Switches: 4, MACsPerSwitch: 1000}},
+	{name: "one packet at a time", load: switches{Mode: load.Latency, Switches: 4, MACsPerSwitch: 1000}},
+	{name: "updates of the store, in batches, on disk", durability: config.Disk, load: updates{callers: 8, batch: 512}},
+	{name: "updates of the store, one at a time", load: updates{callers: 200}},
 }
 
 func main() {
@@ -97,55 +110,55 @@ func (p phase) run(each time.Duration) (err error) {
 		})
 	}
 	defer func() { cancel(nil); running.Wait() }()
-	to, err := serve(ctx, start, site)
+	on, err := serve(ctx, start, site)
 	if err != nil {
 		return err
 	}
-	p.load.Duration, p.load.Drain = each, 5*time.Second
-	p.load.Dial = load.TCP(to)
-	r, err := load.Run(ctx, p.load)
-	if err == nil && r.Total.Answered == 0 {
-		err = errors.New("no packet was answered")
-	}
-	fmt.Printf("  %.0f answers/s\n", r.PerSecond)
+	perSecond, err := p.load.run(ctx, on, each)
+	fmt.Printf("  %.0f/s\n", perSecond)
 	return errors.Join(err, context.Cause(ctx))
 }
 
 // cluster returns a cluster file.
 func (p phase) cluster(dir string) (*config.Cluster, error) {
-	addresses, err := cluster.FreeAddresses("127.0.0.1", 3*controllers)
+	addresses, err := cluster.FreeAddresses("127.0.0.1", 4*controllers)
 	if err != nil {
 		return nil, err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "apps: [learning]\ndurability: %s\ndata: %s\ncontrollers:\n",
+	fmt.Fprintf(&text, "apps: [learning, store]\ndurability: %s\ndata: %s\ncontrollers:\n",
 		cmp.Or(p.durability, config.Memory), dir)
 	for i := range controllers {
-		of := addresses[3*i:]
-		fmt.Fprintf(&text, "  - {name: c%d, peer: '%s', openflow: '%s', api: '%s'}\n", i+1, of[0], of[1], of[2])
+		of := addresses[4*i:]
+		fmt.Fprintf(&text, "  - {name: c%d, peer: '%s', openflow: '%s', api: '%s', rest: '%s'}\n", i+1, of[0], of[1],
+			of[2], of[3])
 	}
-	return config.Parse("cluster file", []byte(text.String()), []string{"learning"})
+	return config.Parse("cluster file", []byte(text.String()), []string{"learning", store.Name})
 }
 
-// serve starts the controllers and the agent, and returns where switches connect.
-func serve(ctx context.Context, start func(func() error), site *config.Cluster) (to string, err error) {
+// serve starts the controllers and the agent.
+func serve(ctx context.Context, start func(func() error), file *config.Cluster) (*site, error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	var on site
 	var addresses []string
-	for _, c := range site.Controllers {
-		addresses = append(addresses, c.OpenFlow)
-		if err := process.Found(site, c.Name, log); err != nil {
-			return "", err
+	for _, c := range file.Controllers {
+		addresses, on.rest = append(addresses, c.OpenFlow), append(on.rest, c.REST)
+		if err := process.Found(file, c.Name, log); err != nil {
+			return nil, err
 		}
-		cfg := process.Config{Cluster: site, Name: c.Name, Logger: log, Applications: applications}
+		cfg := process.Config{Cluster: file, Name: c.Name, Logger: log, Applications: applications}
 		start(func() error { return process.Run(ctx, cfg) })
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	on.agent = l.Addr().String()
 	own := agent.Config{Listen: l, Controllers: addresses, Logger: log}
 	start(func() error { return agent.Run(ctx, own) })
-	return l.Addr().String(), nil
+	return &on, nil
 }
 
-func applications() ([]ledger.Application, error) { return []ledger.Application{learning.New()}, nil }
+func applications() ([]ledger.Application, error) {
+	return []ledger.Application{learning.New(), store.New()}, nil
+}

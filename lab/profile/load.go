@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/client"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
+)
+
+// switches is the load of fake switches.
+type switches load.Config
+
+func (s switches) run(ctx context.Context, on *site, each time.Duration) (float64, error) {
+	s.Duration, s.Drain, s.Dial = each, 5*time.Second, load.TCP(on.agent)
+	r, err := load.Run(ctx, load.Config(s))
+	if err == nil && r.Total.Answered == 0 {
+		err = errors.New("no packet was answered")
+	}
+	return r.PerSecond, err
+}
+
+// updates is callers of the store, each with a batch of updates at a time, over a stream; or if that is 0 with a unary
+// call of one.
+type updates struct{ callers, batch int }
+
+const (
+	namespace = "profile"
+	table     = "rows"
+	rows      = 100_000
+)
+
+func (u updates) run(ctx context.Context, on *site, each time.Duration) (float64, error) {
+	c, err := client.New(namespace, on.rest...)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	if _, err := c.Do(ctx, store.Op{Kind: store.CreateTable, Table: table}); err != nil {
+		return 0, err
+	}
+	via := rpc.Transport(nil)
+	defer via.CloseIdleConnections()
+	alone := rpc.NewCaller(via, on.rest[0])
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	var next, done atomic.Int64
+	failed := make(chan error, u.callers)
+	var running sync.WaitGroup
+	for range u.callers {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				ops := make([][]store.Op, max(u.batch, 1))
+				for i := range ops {
+					ops[i] = []store.Op{{Kind: store.Put, Table: table, Key: fmt.Sprintf("row%06d", next.Add(1)%rows),
+						Columns: store.Value(make([]byte, 32))}}
+				}
+				if err := u.call(ctx, c, alone, ops); err != nil {
+					if ctx.Err() == nil {
+						failed <- err
+					}
+					return
+				}
+				done.Add(int64(len(ops)))
+			}
+		})
+	}
+	running.Wait()
+	select {
+	case err = <-failed:
+	default:
+	}
+	return float64(done.Load()) / each.Seconds(), err
+}
+
+// call sends one request.
+func (u updates) call(ctx context.Context, c *client.Client, alone *rpc.Caller, ops [][]store.Op) error {
+	if u.batch > 0 {
+		_, err := c.Batch(ctx, ops...)
+		return err
+	}
+	out, err := alone.Do(ctx, &store.Request{Namespace: namespace, Transactions: ops})
+	if err == nil && out.Error != nil {
+		err = out.Error
+	}
+	return err
+}
