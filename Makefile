@@ -25,8 +25,8 @@ profile: ## Record the profile with which build compiles (a minute, on a machine
 
 bench: build ## Measure failover and throughput
 	bin/holdfast bench failover --kills 30
-	bin/holdfast bench throughput --switches 16 --replicas 3 --durability memory
-	bin/holdfast bench throughput --switches 16 --replicas 3 --durability disk
+	bin/holdfast bench throughput --switches 16 --replicas 1,3 --durability memory,disk
+	bin/holdfast bench latency --replicas 1,3 --durability memory,disk
 
 fuzz: ## Run each fuzz target for a few seconds
 	go run ./scripts/check all fuzz

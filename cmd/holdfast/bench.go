@@ -30,12 +30,10 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchGroupsCommand(), benchHopsCommand(),
-		benchInstrumentationCommand(),
-		benchMigrationCommand(), benchForwardingCommand(),
+	cmd.AddCommand(benchFailoverCommand(), benchThroughputCommand(), benchLatencyCommand(), benchGroupsCommand(),
+		benchHopsCommand(), benchInstrumentationCommand(), benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
-		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchStoreCommand(),
-		benchPlacementCommand())
+		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchStoreCommand(), benchPlacementCommand())
 	return cmd
 }
 
@@ -161,6 +159,10 @@ a killed controller comes back.`,
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
+func durabilitiesFlag(cmd *cobra.Command, list *[]string) {
+	cmd.Flags().StringSliceVar(list, "durability", []string{"memory"}, "memory, disk or both")
+}
+
 func groupsFlag(cmd *cobra.Command, groups *string) {
 	cmd.Flags().StringVar(groups, "groups", "1", "1, or per-controller: each controller leads a share of the switches")
 }
@@ -284,15 +286,39 @@ func benchThroughputCommand() *cobra.Command {
 		Short: "Packet-ins per second answered with a flow-mod, exactly once",
 		Long: `Run controllers with the learning application and an agent, and fake switches that send
 packet-ins as fast as they are answered. Every event is in the log of a majority before
-its answer is sent, and the answer is executed exactly once. Then measure the latency with
-one packet-in outstanding for each switch.`,
-		Example: `  holdfast bench throughput --switches 16 --replicas 3 --durability memory --json`,
+its answer is sent, and the answer is executed exactly once. In the workload "steady" the
+application knows all hosts; in "learning" each packet-in is from a host that is new, and
+is written to a table. Each combination of the flags has a cluster, and figures, of its own.
+
+"cpu_us_per_event" is what all processes but the load need for an event, and
+"generator_us_percent" what share of the whole the load needs.`,
+		Example: `  holdfast bench throughput --switches 16 --replicas 1,3 --json
+  holdfast bench throughput --workload steady --switches 16,1024 --window 4 --rounds 5`,
 	}
-	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
-	cmd.Flags().IntVar(&b.Replicas, "replicas", 3, "how many controllers: an odd number")
+	cmd.Flags().StringSliceVar(&b.Workloads, "workload", []string{bench.Steady, bench.Learning}, "steady or learning")
+	cmd.Flags().IntSliceVar(&b.Switches, "switches", []int{16}, "how many fake switches")
+	cmd.Flags().IntSliceVar(&b.Replicas, "replicas", []int{3}, "how many controllers: odd numbers")
 	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
-	durabilityFlag(cmd, &b.Durability)
-	cmd.Flags().IntVar(&b.Seconds, "seconds", 8, "how long each of the two measurements lasts")
+	durabilitiesFlag(cmd, &b.Durability)
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 8, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 1, "how often each combination is measured")
+	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+func benchLatencyCommand() *cobra.Command {
+	var b bench.Latency
+	cmd := &cobra.Command{
+		Use:   "latency",
+		Short: "Time from a packet-in to the flow-mod that answers it, one at a time",
+		Long: `Run controllers with the learning application and an agent, and a fake switch that sends the
+next packet-in when the last one is answered. The event and its outcome are in the log of a
+majority before the answer is sent.`,
+		Example: `  holdfast bench latency --replicas 1,3 --durability memory,disk --json`,
+	}
+	cmd.Flags().IntSliceVar(&b.Replicas, "replicas", []int{1, 3}, "how many controllers: odd numbers")
+	durabilitiesFlag(cmd, &b.Durability)
+	cmd.Flags().IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 1, "how often each combination is measured")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
