@@ -24,8 +24,8 @@ const (
 	Steady   = "steady"
 )
 
-// Throughput measures how many packet-ins per second are answered with a flow-mod, exactly once, and what processor time
-// that takes: for each combination of workload, switches, controllers and durability, on a cluster of its own.
+// Throughput measures how many packet-ins per second are answered with a flow-mod, exactly once, and what processor
+// time that takes: for each combination of workload, switches, controllers and durability, on a cluster of its own.
 type Throughput struct {
 	Binary     string   // the holdfast binary
 	Workloads  []string // Learning, Steady
