@@ -11,7 +11,7 @@
 //	Host        what all groups of a controller share; starts a Node for each
 //	Node        one replica: one loop
 //	Core        pure: ticks, messages and proposals in, Ready out; around raft.RawNode
-//	saver       one goroutine that writes the log of all groups
+//	saver       one goroutine that writes the log of all groups, unless a loop can write without waiting
 //	storage     what must survive; in memory (pure), or on disk
 //	transport   TCP between the controllers; wire is its bytes (pure)
 //
@@ -21,7 +21,8 @@
 // # The loop
 //
 // This is the whole loop of a Node (node.go). It never waits for the disk, the network, the owner or another group, so
-// these never delay a heartbeat:
+// these never delay a heartbeat. It saves what needs no fsync by itself, which is a copy to the cache of the file
+// system (saver.go):
 //
 //	for {
 //		n.ready()                      // send, save and deliver until the core has nothing more to do

@@ -60,6 +60,12 @@ var mutants = []mutation.Bug{
 		Before: "		f.inbox.saved(f.count)\n", After: "		f.inbox.saved(len(w.batches))\n"},
 	{Name: "report what was saved of a group to another", File: "consensus/saver.go",
 		Before: "		f.inbox.saved(f.count)\n", After: "		w.from[0].inbox.saved(f.count)\n"},
+	{Name: "save at once what has to wait for earlier batches", File: "consensus/node.go",
+		Before: "	case n.unsaved == 0 && ", After: "	case "},
+	{Name: "save at once after an error", File: "consensus/saver.go",
+		Before: "	if s.broken || begin", After: "	if begin"},
+	{Name: "wait for a slow disk again and again", File: "consensus/saver.go",
+		Before: "		s.slow = end.Add(slowRest * end.Sub(begin))\n", After: ""},
 	{Name: "save one group at a time", File: "consensus/saver.go",
 		Before: "		s.mu.Unlock()\n		if closed {\n",
 		After: "		if n := len(work.from); n > 1 {\n			first := work.from[0].count\n" +

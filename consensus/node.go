@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 )
 
@@ -34,6 +35,7 @@ type Node struct {
 	ticked  time.Time // when the loop handled the last tick
 	ticking bool      // the Host does not know yet that this is done
 	elect   *time.Timer
+	unsaved int      // batches that the saver has
 	backlog []Update // not yet taken by the owner
 	waiting []waiter
 }
@@ -98,6 +100,7 @@ func (n *Node) work(t *turn) error {
 	if t.err != nil {
 		return t.err
 	}
+	n.unsaved -= t.stored
 	n.core.Stored(t.stored)
 	for _, a := range t.arrivals {
 		if a.down != 0 {
@@ -128,7 +131,7 @@ func (n *Node) ready() {
 	for n.core.HasReady() {
 		rd := n.core.Ready()
 		n.host.transport.Send(rd.Messages)
-		n.host.saver.add(n.inbox, rd.Append)
+		n.save(rd.Append)
 		n.queue(rd.Updates)
 		if rd.Members != nil {
 			n.host.changed(n.cfg.Group, dialed(n.addresses(rd.Members)), rd.Gone)
@@ -156,6 +159,18 @@ func (n *Node) ready() {
 	n.waiting = keep
 	if n.core.Accepts() {
 		n.inbox.resume()
+	}
+}
+
+// save saves batches of the log: at once if that does not wait, so that the answers to them leave with the next Ready.
+func (n *Node) save(batches []storage.Batch) {
+	switch {
+	case len(batches) == 0:
+	case n.unsaved == 0 && n.host.saver.addNow(batches):
+		n.core.Stored(len(batches))
+	default:
+		n.unsaved += len(batches)
+		n.host.saver.add(n.inbox, batches)
 	}
 }
 

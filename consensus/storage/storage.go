@@ -37,8 +37,8 @@ type Batch struct {
 	Forget bool
 }
 
-// Storage keeps the logs of the replicas of one controller. Call Load first, once. Save and Mark are called from one
-// goroutine; WriteSnapshot may run concurrently, but not while its group is forgotten. After an error the storage must
+// Storage keeps the logs of the replicas of one controller. Call Load first, once. Save and Mark are called one at a
+// time; WriteSnapshot may run concurrently, but not while its group is forgotten. After an error the storage must
 // only be closed: its content is then unknown.
 type Storage interface {
 	// Load returns what was saved, by group. A group for which nothing was saved is missing.
@@ -53,4 +53,11 @@ type Storage interface {
 	// WriteSnapshot stores a snapshot of a group. It takes effect with the Save whose Batch.Compact names it.
 	WriteSnapshot(group uint64, s Snapshot) error
 	Close() error
+}
+
+// Prompt is implemented by a Storage that can save some batches without waiting for the disk.
+type Prompt interface {
+	// SavePrompt is a Save if that only copies a little, at most into the cache of the file system. It reports whether
+	// it was. It is called like Save.
+	SavePrompt([]Batch) (saved bool, err error)
 }

@@ -52,6 +52,7 @@ type appender struct {
 	crc     uint32  // of all records
 	buf     []byte  // records that are not yet in the file
 	dirty   bool    // the file may hold data that is not synced
+	prompt  bool    // the Save in progress is a SavePrompt
 
 	segments []segment // all of the log, the oldest first
 	file     *os.File  // the newest
@@ -202,7 +203,11 @@ func (a *appender) flush() error {
 	if err := a.clear(to); err != nil {
 		return err
 	}
-	if _, err := a.file.WriteAt(a.buf, a.end); err != nil {
+	at := int64(0)
+	if a.prompt {
+		at = int64(writePrompt(a.file, a.buf, a.end))
+	}
+	if _, err := a.file.WriteAt(a.buf[at:], a.end+at); err != nil {
 		return err
 	}
 	a.end, a.dirty = to, true

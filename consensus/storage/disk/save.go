@@ -20,6 +20,52 @@ func (d *Disk) Save(batches []storage.Batch) error {
 	return nil
 }
 
+// maxPrompt bounds what SavePrompt takes for a little.
+const maxPrompt = 128 << 10
+
+// SavePrompt implements storage.Prompt. Without fsync a Save writes to the cache of the file system, and with it a Save
+// of commit indexes writes nothing.
+func (d *Disk) SavePrompt(batches []storage.Batch) (saved bool, err error) {
+	if !d.prompt(batches) {
+		return false, nil
+	}
+	d.wal.prompt = true
+	defer func() { d.wal.prompt = false }()
+	return true, d.Save(batches)
+}
+
+// prompt reports whether a Save takes little time. Snapshots, the end of a group and the end of a segment take longer.
+func (d *Disk) prompt(batches []storage.Batch) bool {
+	most := min(maxPrompt, segmentSize()-d.wal.size())
+	for i := range batches {
+		b := &batches[i]
+		if b.Compact != nil || b.Snapshot != nil || b.Forget || d.fsync && d.mustSync(b) {
+			return false
+		}
+		for _, e := range b.Entries {
+			most -= 2 * size(e) // with its record
+		}
+		most -= 128 // of the group and its state
+	}
+	return most > 0 && !d.crowded()
+}
+
+// mustSync reports whether a batch must be synced: entries, terms and votes must not be lost. A commit index is synced
+// with the next of those.
+func (d *Disk) mustSync(b *storage.Batch) bool {
+	if len(b.Entries) > 0 {
+		return true
+	}
+	if raft.IsEmptyHardState(b.Hard) {
+		return false
+	}
+	old := new(raftpb.HardState)
+	if i, ok := d.groups.search(b.Group); ok && d.groups[i].hard != nil {
+		old = d.groups[i].hard
+	}
+	return raft.MustSync(b.Hard, old, 0)
+}
+
 func (d *Disk) save(batches []storage.Batch) error {
 	var g *group // of the last batch; several batches of a group write its state once
 	urgent, before := false, d.wal.size()
@@ -62,8 +108,7 @@ func (d *Disk) save(batches []storage.Batch) error {
 	return nil
 }
 
-// batch writes a batch, and reports whether it must be synced: entries, terms and votes must not be lost. A commit
-// index is synced with the next of those.
+// batch writes a batch, and reports whether it must be synced.
 func (d *Disk) batch(g *group, b *storage.Batch) (urgent bool, err error) {
 	if b.Compact != nil {
 		if err := d.compact(g, *b.Compact); err != nil {
@@ -78,13 +123,8 @@ func (d *Disk) batch(g *group, b *storage.Batch) (urgent bool, err error) {
 	if err := d.append(g, b.Entries); err != nil {
 		return false, err
 	}
-	urgent = len(b.Entries) > 0
+	urgent = d.mustSync(b)
 	if !raft.IsEmptyHardState(b.Hard) {
-		old := g.hard
-		if old == nil {
-			old = new(raftpb.HardState)
-		}
-		urgent = urgent || raft.MustSync(b.Hard, old, 0)
 		g.hard, g.pending = b.Hard, true
 	}
 	if b.Snapshot != nil {
