@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -19,7 +18,8 @@ import (
 )
 
 // device does the I/O for the session of one switch. Each connection has a reader, which passes what arrives to the
-// session, and a writer, which takes from it what is due. So events are buffered in the core and nowhere else.
+// session, and a writer. Who has called the session writes what it has made due (unlock), and leaves to the writer what
+// a connection does not take at once. So events are buffered in the core and nowhere else.
 type device struct {
 	a   *Agent
 	id  openflow.DatapathID
@@ -29,43 +29,7 @@ type device struct {
 	changed *sync.Cond // wakes readers that wait for room, and diallers that wait, see Controller.Dial
 	session *Session
 	links   []*link
-}
-
-// outlet is the Line of a connection, and its writer.
-type outlet struct {
-	conn   net.Conn
-	remote string
-	wake   chan struct{} // capacity 1; tells the writer that there is something to write
-	done   chan struct{} // closed when the reader has ended
-	cause  error         // why this side has closed it; guarded by the device's mu
-}
-
-func newOutlet(conn net.Conn, remote string) *outlet {
-	return &outlet{conn: conn, remote: remote, wake: make(chan struct{}, 1), done: make(chan struct{})}
-}
-
-// Remote implements Line, as do the following.
-func (o *outlet) Remote() string { return o.remote }
-
-func (o *outlet) Wake() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (o *outlet) Close(cause error) {
-	if o.cause == nil {
-		o.cause = cause
-	}
-	o.conn.Close()
-}
-
-// channel is the session's end of a connection: a Switch or a Controller.
-type channel interface {
-	Input(batch []byte) (rest []byte, err error)
-	Full() bool
-	Take(dst []byte) []byte
+	due     []*outlet // have something to write
 }
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
@@ -89,7 +53,7 @@ func (d *device) wakeAll() {
 // switch cannot be served at all.
 func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake,
 	rest []byte) error {
-	o := newOutlet(conn, conn.RemoteAddr().String())
+	o := newOutlet(d, conn, conn.RemoteAddr().String())
 	sw, epoch, err := d.up(o, hs)
 	if err != nil {
 		return err
@@ -99,8 +63,8 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 	stop := context.AfterFunc(ctx, d.wakeAll)
 	defer stop()
 	var writer sync.WaitGroup
-	writer.Go(func() { d.write(o, sw) })
-	err = d.read(ctx, o, in, sw, rest)
+	writer.Go(func() { d.write(o) })
+	err = d.read(ctx, o, in, rest)
 	d.down(ctx, o, sw, err)
 	writer.Wait()
 	return nil
@@ -109,11 +73,12 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 // up opens an epoch.
 func (d *device) up(o *outlet, hs *handshake.Handshake) (*Switch, uint64, error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	sw, err := d.session.Up(o, uint64(d.a.cfg.Now().UnixNano()), hs)
 	if err != nil {
 		return nil, 0, err
 	}
+	o.ch = sw
 	d.changed.Broadcast()
 	return sw, d.session.Epoch(), nil
 }
@@ -121,7 +86,7 @@ func (d *device) up(o *outlet, hs *handshake.Handshake) (*Switch, uint64, error)
 // down closes the epoch, and tells the log. An agent that is stopping says nothing, since the switch is not down.
 func (d *device) down(ctx context.Context, o *outlet, sw *Switch, err error) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	if ctx.Err() != nil {
 		return
 	}
@@ -152,11 +117,11 @@ func reasonOf(err error) experimenter.Reason {
 }
 
 // read passes what arrives to the session until the connection ends.
-func (d *device) read(ctx context.Context, o *outlet, in *ofconn.Reader, ch channel, batch []byte) error {
+func (d *device) read(ctx context.Context, o *outlet, in *ofconn.Reader, batch []byte) error {
 	defer o.conn.Close()
-	defer close(o.done)
+	defer d.end(o)
 	for {
-		if err := d.takeIn(ctx, o, ch, batch); err != nil {
+		if err := d.takeIn(ctx, o, batch); err != nil {
 			return err
 		}
 		var err error
@@ -167,12 +132,12 @@ func (d *device) read(ctx context.Context, o *outlet, in *ofconn.Reader, ch chan
 }
 
 // takeIn passes a batch to the session, and waits for room as long as it must: nothing that was read is lost.
-func (d *device) takeIn(ctx context.Context, o *outlet, ch channel, batch []byte) error {
+func (d *device) takeIn(ctx context.Context, o *outlet, batch []byte) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.unlock()
 	for {
 		if len(batch) > 0 {
-			rest, err := ch.Input(batch)
+			rest, err := o.ch.Input(batch)
 			if len(rest) < len(batch) {
 				d.changed.Broadcast()
 			}
@@ -186,7 +151,7 @@ func (d *device) takeIn(ctx context.Context, o *outlet, ch channel, batch []byte
 			return o.cause
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case len(batch) == 0 && !ch.Full():
+		case len(batch) == 0 && !o.ch.Full():
 			return nil
 		case len(batch) > 0:
 			held := d.session.Status()
@@ -194,39 +159,8 @@ func (d *device) takeIn(ctx context.Context, o *outlet, ch channel, batch []byte
 				"controllers acknowledge events",
 				"switch", d.id, "events", held.Held, "bytes", held.HeldBytes, "controllers", held.Controllers)
 		}
+		d.leave()
 		d.changed.Wait()
-	}
-}
-
-// write writes what the session has to write, until the connection is closed or its reader has ended.
-func (d *device) write(o *outlet, ch channel) {
-	var buf []byte
-	for {
-		select {
-		case <-o.wake:
-		case <-o.done:
-			return
-		}
-		for {
-			d.mu.Lock()
-			buf = ch.Take(buf[:0])
-			d.changed.Broadcast()
-			d.mu.Unlock()
-			if len(buf) == 0 {
-				break
-			}
-			o.conn.SetWriteDeadline(time.Now().Add(d.a.cfg.WriteTimeout))
-			if _, err := o.conn.Write(buf); err != nil {
-				if errors.Is(err, os.ErrDeadlineExceeded) {
-					err = fmt.Errorf("%w: nothing for %v", errNotReading, d.a.cfg.WriteTimeout)
-				}
-				d.mu.Lock()
-				o.Close(err)
-				d.changed.Broadcast()
-				d.mu.Unlock()
-				return
-			}
-		}
 	}
 }
 
@@ -242,7 +176,7 @@ func (d *device) tick(ctx context.Context) {
 		case <-beat.C:
 			d.mu.Lock()
 			d.session.Beat()
-			d.mu.Unlock()
+			d.unlock()
 			continue
 		case <-t.C:
 		}
@@ -255,7 +189,7 @@ func (d *device) tick(ctx context.Context) {
 		if rested {
 			d.changed.Broadcast() // its dialler
 		}
-		d.mu.Unlock()
+		d.unlock()
 	}
 }
 

@@ -37,7 +37,7 @@ func (l *link) keepConnected(ctx context.Context) {
 		d.changed.Broadcast()
 		announced := l.announced
 		l.announced = false
-		d.mu.Unlock()
+		d.unlock()
 		if ctx.Err() != nil {
 			return
 		}
@@ -90,18 +90,19 @@ func (l *link) run(ctx context.Context) error {
 	conn = rawconn.Of(conn)
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	o := newOutlet(conn, l.address)
+	o := newOutlet(d, conn, l.address)
+	o.ch = l.Controller
 	d.mu.Lock()
 	err = l.Up(o)
-	d.mu.Unlock()
+	d.unlock()
 	if err != nil {
 		conn.Close()
 		return err
 	}
 	var writer sync.WaitGroup
-	writer.Go(func() { d.write(o, l.Controller) })
+	writer.Go(func() { d.write(o) })
 	in := ofconn.NewReader(ofconn.NewWatched(conn, d.a.cfg.SilentAfter))
-	err = d.read(ctx, o, in, l.Controller, nil)
+	err = d.read(ctx, o, in, nil)
 	writer.Wait()
 
 	d.mu.Lock()

@@ -6,5 +6,16 @@
 // quarter. Reads and writes of a socket of package net never block: they fail if there is nothing to do, and the
 // goroutine waits in the poller. So the scheduler need not know of them.
 //
+// A connection of this package can also be written without waiting (Direct).
+//
 // It is not for files, which may block.
 package rawconn
+
+// Direct is a connection that can be written without waiting. So a goroutine that must not wait can write by itself,
+// and needs the help of another one only while the peer does not read.
+type Direct interface {
+	// WriteDirect returns how many of the bytes the connection has taken. If it has not taken all, it has no room now
+	// or is broken: a Write of the rest waits, or returns the error. One goroutine at a time may call it, and no Write
+	// may be in progress. Deadlines do not apply.
+	WriteDirect(b []byte) int
+}

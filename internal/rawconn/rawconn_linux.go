@@ -8,10 +8,15 @@ import (
 	"unsafe"
 )
 
-// conn is a TCP connection. Its Read and Write are those of net.Conn.
+// conn is a TCP connection. Its Read and Write are those of net.Conn. It implements Direct.
 type conn struct {
 	*net.TCPConn
 	raw syscall.RawConn
+
+	// Of the WriteDirect in progress.
+	direct  func(fd uintptr) // made once, because it would be allocated each time
+	offered []byte
+	taken   int
 }
 
 // Of returns the connection with reads and writes of this package, or c itself if it is not one of TCP. Close,
@@ -25,7 +30,9 @@ func Of(c net.Conn) net.Conn {
 	if err != nil {
 		return c // closed: its reads and writes say so
 	}
-	return &conn{t, raw}
+	n := &conn{TCPConn: t, raw: raw}
+	n.direct = func(fd uintptr) { n.taken, _ = call(syscall.SYS_WRITE, fd, n.offered) }
+	return n
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -64,6 +71,18 @@ func (c *conn) Write(b []byte) (int, error) {
 		err = c.failed("write", errno)
 	}
 	return done, err
+}
+
+func (c *conn) WriteDirect(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	c.offered, c.taken = b, 0
+	// Not raw.Write, which waits for other writers and fails after a deadline. The only error is that the connection is
+	// closed.
+	_ = c.raw.Control(c.direct)
+	c.offered = nil
+	return c.taken
 }
 
 // failed is the error that package net returns.

@@ -112,4 +112,88 @@ func TestOthers(t *testing.T) {
 	if Of(a) != a {
 		t.Error("a pipe has changed")
 	}
+	if _, is := a.(Direct); is {
+		t.Error("a pipe can be written without waiting")
+	}
+}
+
+// While the peer does not read, a direct write takes a part and then nothing. It does not wait, and a deadline that is
+// over does not matter. The rest follows in order.
+func TestDirect(t *testing.T) {
+	a, b := pair(t)
+	d := a.(Direct)
+	sent := make([]byte, 20<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(sent)
+	_ = a.SetDeadline(time.Now().Add(-time.Second))
+	if n := d.WriteDirect(nil); n != 0 {
+		t.Errorf("%d bytes of nothing", n)
+	}
+	done := 0
+	for misses := 0; misses < 2; {
+		n := d.WriteDirect(sent[done:])
+		if done += n; n == 0 {
+			misses++
+		}
+	}
+	if done == 0 || done == len(sent) {
+		t.Fatalf("%d bytes of %d without a reader", done, len(sent))
+	}
+	got := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(b)
+		got <- all
+	}()
+	_ = a.SetDeadline(time.Time{})
+	for turn := 0; done < len(sent); turn++ {
+		part := sent[done:min(done+100_000, len(sent))]
+		if turn%2 == 0 {
+			done += d.WriteDirect(part)
+			continue
+		}
+		n, err := a.Write(part)
+		if done += n; err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.Close()
+	if all := <-got; !bytes.Equal(all, sent) {
+		t.Errorf("%d bytes of %d arrived as they were sent", len(all), len(sent))
+	}
+	if n := d.WriteDirect(sent); n != 0 {
+		t.Errorf("a closed connection takes %d bytes", n)
+	}
+}
+
+// A write that waits does not make a direct one wait, although both are not allowed at once.
+func TestDirectDoesNotWait(t *testing.T) {
+	a, _ := pair(t)
+	ended := make(chan error)
+	go func() {
+		_, err := a.Write(make([]byte, 20<<20))
+		ended <- err
+	}()
+	time.Sleep(20 * time.Millisecond)
+	done := make(chan struct{})
+	go func() {
+		a.(Direct).WriteDirect(make([]byte, 1<<20))
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+	a.Close()
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the other write: %v", err)
+	}
+}
+
+func TestDirectDoesNotAllocate(t *testing.T) {
+	a, b := pair(t)
+	go func() { _, _ = io.Copy(io.Discard, b) }()
+	d, ten := a.(Direct), make([]byte, 10)
+	if n := testing.AllocsPerRun(100, func() { d.WriteDirect(ten) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// conn is one end of a connection. It implements net.Conn.
+// conn is one end of a connection. It implements net.Conn and rawconn.Direct.
 type conn struct {
 	n      *network
 	p      *process
@@ -238,6 +238,29 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.wakeAt(c.writeBy)
 		c.cond.Wait()
 	}
+}
+
+// WriteDirect implements rawconn.Direct. Sometimes it takes a part only.
+func (c *conn) WriteDirect(b []byte) int {
+	if c.beforeWrite != nil {
+		c.beforeWrite()
+	}
+	c.n.mu.Lock()
+	defer c.n.mu.Unlock()
+	to := &c.peer.in
+	size := min(len(b), window-len(to.buf))
+	if c.closed || c.p.at.paused || c.broken != nil || c.peer.closed && !c.peer.vanished || size <= 0 {
+		return 0
+	}
+	if c.n.rand.IntN(8) == 0 {
+		size = c.n.rand.IntN(size + 1)
+	}
+	if size > 0 {
+		to.add(b[:size], c.n.delay(to.link))
+		c.peer.wakeAt(to.last)
+		c.knock()
+	}
+	return size
 }
 
 // knock tells this end that the machine at the other has begun anew, and knows nothing of the connection.

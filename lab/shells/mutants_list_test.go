@@ -12,8 +12,8 @@ var mutants = []mutation.Bug{
 		Before: "	select {\n	case err := <-done:",
 		After:  "	select {\n	default:\n		return nil\n	case err := <-done:"},
 	{Name: "drop what has no room in the event buffer", File: "agent/device.go",
-		Before: "\"controllers\", held.Controllers)\n		}\n		d.changed.Wait()\n",
-		After:  "\"controllers\", held.Controllers)\n			return nil\n		}\n		d.changed.Wait()\n"},
+		Before: "\"controllers\", held.Controllers)\n		}\n		d.leave()\n",
+		After:  "\"controllers\", held.Controllers)\n			return nil\n		}\n		d.leave()\n"},
 	{Name: "take a batch again that had no room", File: "agent/device.go",
 		Before: "			batch = rest\n", After: "			if len(rest) == 0 {\n				batch = " +
 			"nil\n			}\n"},
