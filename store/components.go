@@ -37,8 +37,10 @@ func (o *Op) checkComponent() *Error {
 		return Fail(Invalid, "%s has no such condition", o.Kind)
 	case o.Kind != ListComponents && o.Start != "":
 		return Fail(Invalid, "%s has no range", o.Kind)
-	case o.Table != "" || o.Key != "" || o.Only != nil || o.Column != "" || o.Delta != 0 || o.End != "" ||
-		o.Prefix != "" || o.Limit != 0 || o.Definition != nil:
+	case len(o.Key) > MaxKey:
+		return Fail(Invalid, "a key has at most %d bytes, this one has %d", MaxKey, len(o.Key))
+	case o.Table != "" || o.Key != "" && o.Kind != Run || o.Only != nil || o.Column != "" || o.Delta != 0 ||
+		o.End != "" || o.Prefix != "" || o.Limit != 0 || o.Definition != nil:
 		return Fail(Invalid, "%s has no table, and nothing that belongs to rows", o.Kind)
 	}
 	return o.checkSizes()
@@ -74,12 +76,16 @@ func (n *namespace) onComponent(o *Op, out *Result) error {
 	case Upload:
 		return n.upload(o, c, there, out)
 	case RemoveComponent:
-		n.meta.components--
-		out.Version = n.next()
-		n.tx.Delete(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Component})
+		n.removeComponent(o.Component, out)
 		return nil
 	}
 	return n.runComponent(o, c, out)
+}
+
+func (n *namespace) removeComponent(name string, out *Result) {
+	n.meta.components--
+	out.Version = n.next()
+	n.tx.Delete(n.tx.Table(componentTable), n.cell, ledger.Key{S: name})
 }
 
 func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Result) error {

@@ -105,6 +105,25 @@ func (d *decoder) uint(f field) uint64 {
 	return f.number
 }
 
+// uints appends the numbers of a field, which has one or many, to a list of at most MaxBuckets.
+func (d *decoder) uints(f field, list []uint64) []uint64 {
+	if !f.sized {
+		list = append(list, f.number)
+	}
+	for b := f.bytes; len(b) > 0 && len(list) <= MaxBuckets; {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			d.fail(errMalformed)
+			return list
+		}
+		list, b = append(list, v), b[n:]
+	}
+	if len(list) > MaxBuckets {
+		d.fail(fmt.Errorf("it has more than %d revisions", MaxBuckets))
+	}
+	return list
+}
+
 // message decodes a field that is a message.
 func (d *decoder) message(f field, each func(field)) {
 	if !f.sized {
@@ -266,6 +285,8 @@ func (d *decoder) outcome(f field, o *Outcome) {
 			d.result(f, &o.Results[len(o.Results)-1])
 		case 3:
 			o.Error = d.error(f)
+		case 4:
+			o.Revisions = d.uints(f, o.Revisions)
 		}
 	})
 }

@@ -28,6 +28,18 @@ func (e *encoder) texts(num protowire.Number, list []string) {
 	}
 }
 
+// uints appends numbers as one field.
+func (e *encoder) uints(num protowire.Number, list []uint64) {
+	if len(list) == 0 {
+		return
+	}
+	var packed []byte
+	for _, v := range list {
+		packed = protowire.AppendVarint(packed, v)
+	}
+	*e = protowire.AppendBytes(protowire.AppendTag(*e, num, protowire.BytesType), packed)
+}
+
 // message appends a field that is a message.
 func (e *encoder) message(num protowire.Number, content func()) {
 	*e = append(protowire.AppendTag(*e, num, protowire.BytesType), 0)
@@ -144,6 +156,7 @@ func (e *encoder) outcome(o *Outcome) {
 	if o.Error != nil {
 		e.message(3, func() { e.error(o.Error) })
 	}
+	e.uints(4, o.Revisions)
 }
 
 func (e *encoder) error(err *Error) {

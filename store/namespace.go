@@ -18,6 +18,8 @@ type namespace struct {
 	tx      *ledger.Tx
 	name    string
 	client  string     // Request.Client
+	bucket  int        // which one it is, of so many
+	buckets int        // 0: it is not a bucket
 	cell    ledger.Key // of all tables of the ledger but rowTable
 	meta    meta
 	changed bool
@@ -32,14 +34,16 @@ type meta struct {
 	rows, tables, sessions uint64 // how many there are
 	lastSession            uint64
 	components             uint64
+	adopted                uint64 // of a bucket: the latest revision of bucket 0; see adopt
 }
 
-func (m *meta) fields() [6]*uint64 {
-	return [...]*uint64{&m.revision, &m.rows, &m.tables, &m.sessions, &m.lastSession, &m.components}
+func (m *meta) fields() [7]*uint64 {
+	return [...]*uint64{&m.revision, &m.rows, &m.tables, &m.sessions, &m.lastSession, &m.components, &m.adopted}
 }
 
 func open(a *Application, tx *ledger.Tx, name string) *namespace {
 	n := &namespace{app: a, tx: tx, name: name, cell: ledger.Key{S: name}}
+	_, n.bucket, n.buckets = parseBucket(name)
 	b, _ := tx.Get(tx.Table(metaTable), n.cell, ledger.Key{})
 	for _, v := range n.meta.fields() {
 		if len(b) == 0 {
@@ -111,6 +115,9 @@ func (n *namespace) rows(t *table) ledger.Key { return ledger.Key{A: t.ID, S: n.
 
 // find returns a row, until the next call; false if it is not there.
 func (n *namespace) find(t *table, key string) (r stored, there bool, err error) {
+	if err := n.has(key); err != nil {
+		return stored{}, false, err
+	}
 	b, there := n.tx.Get(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key})
 	if !there {
 		return stored{columns: n.scratch(t)}, false, nil
@@ -186,6 +193,10 @@ func (n *namespace) do(o *Op, out *Result) error {
 		return n.listTables(o, out)
 	case OpenSession:
 		return n.openSession(out)
+	case join:
+		return n.join(o)
+	case adopt:
+		return n.adopt(o, out)
 	case CloseSession:
 		n.closes = true
 		return nil

@@ -88,7 +88,7 @@ type Request struct {
 // Op is one operation. Which fields it has depends on its kind.
 type Op struct {
 	Kind       Kind
-	Table, Key string // the key of the row: UTF-8
+	Table, Key string // the key of the row: UTF-8; Run: in a namespace with Buckets, one of the bucket
 
 	Columns   Columns    // Create, Put, Update: what is written; Run: the arguments
 	Only      []string   // Get, List, Resolve: which columns are read; none: all
@@ -174,6 +174,8 @@ type Outcome struct {
 	Revision uint64
 	Results  []Result
 	Error    *Error
+	// Revisions of List in a namespace with Buckets are those of the buckets.
+	Revisions []uint64
 }
 
 // Result is what an op has read, or the version of what it has written.
@@ -229,11 +231,12 @@ const (
 	Forgotten                       // changes that a watch asks for are not known here any more
 	ComponentFailed                 // a component has failed, or needs too much
 	Denied                          // the client may not do that in this namespace
+	SeveralBuckets                  // the rows of the transaction are in several buckets
 )
 
 var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
 	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten",
-	"component", "denied"}
+	"component", "denied", "several_buckets"}
 
 func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
 
@@ -283,8 +286,9 @@ const nameRule = "use 1 to 128 of the characters A-Z a-z 0-9 _ . : - and begin w
 
 // CheckNamespace returns an error for a name that no namespace can have.
 func CheckNamespace(name string) error {
-	if !isName(name) {
-		return Fail(Invalid, "%q is not the name of a namespace: %s", name, nameRule)
+	if !isName(name) && Buckets(name) == 0 {
+		return Fail(Invalid, "%q is not the name of a namespace: %s; /N at the end divides it into N buckets, 2 to %d",
+			name, nameRule, MaxBuckets)
 	}
 	return nil
 }

@@ -49,6 +49,12 @@ func (n *namespace) session(id uint64) (s session, there bool) {
 }
 
 func (n *namespace) openSession(out *Result) error {
+	n.meta.lastSession++
+	out.Session = n.meta.lastSession
+	return n.addSession(out.Session)
+}
+
+func (n *namespace) addSession(id uint64) error {
 	if n.meta.sessions >= MaxSessions {
 		n.removeEnded() // the timer may be late
 	}
@@ -56,9 +62,8 @@ func (n *namespace) openSession(out *Result) error {
 		return Fail(TooLarge, "namespace %s has %d sessions, no more are possible: one ends %v after its last write",
 			n.name, MaxSessions, SessionTime)
 	}
-	n.meta.lastSession++
-	n.changed, out.Session = true, n.meta.lastSession
-	n.renew(out.Session, 0, n.client)
+	n.changed = true
+	n.renew(id, 0, n.client)
 	if _, set := n.tx.Timer(expireTimer); set {
 		return nil
 	}

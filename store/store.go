@@ -15,8 +15,8 @@ const Name = "store"
 // callName is that of a call with an encoded Request.
 const callName = "do"
 
-// CallOf returns the call that executes an encoded request, and its MaxAge; the reply to it is an encoded Response. The
-// error is an *Error.
+// CallOf returns the call that executes an encoded request of a client, and its MaxAge; the reply to it is an encoded
+// Response. A request to a namespace with Buckets needs a Split. The error is an *Error.
 func CallOf(request []byte) (q ledger.Call, maxAge time.Duration, err error) {
 	_, ns, maxAge := peek(request)
 	if err := CheckNamespace(ns); err != nil {
@@ -25,7 +25,12 @@ func CallOf(request []byte) (q ledger.Call, maxAge time.Duration, err error) {
 	return ledger.Call{Actor: ActorOf(ns), Name: callName, Message: request}, maxAge, nil
 }
 
-// ActorOf returns the actor that a namespace is.
+// NewCall is CallOf for a request of a controller, which may be for a bucket.
+func NewCall(r *Request) ledger.Call {
+	return ledger.Call{Actor: ActorOf(r.Namespace), Name: callName, Message: r.Append(nil)}
+}
+
+// ActorOf returns the actor that a namespace is, or a bucket of one.
 func ActorOf(namespace string) ledger.Actor {
 	return ledger.Actor{App: Name, Shard: shardOf(namespace)}
 }
@@ -39,7 +44,8 @@ const (
 	sessionTable   = "sessions"   // by session, and its answers by session and seq: see session
 )
 
-// Application executes requests, in one goroutine. It implements ledger.Spreader, ledger.Terse and ledger.Reader.
+// Application executes requests, in one goroutine. It implements ledger.Spreader, ledger.Terse,
+// ledger.Reader and ledger.Placer.
 type Application struct {
 	tables  map[tableID]*table // decoded definitions
 	columns [MaxColumns][]byte // of the row that was found last
@@ -149,14 +155,15 @@ func withID(r *Request, outcomes []byte) []byte {
 func (n *namespace) run(r *Request) ([]byte, error) {
 	var answers encoder
 	refused, bound := false, maxAnswer
-	if r.Session != 0 {
+	bounded := r.Session != 0 || n.buckets > 0 && r.writes() // so that a Split has room for all parts
+	if bounded {
 		bound = maxKept
 		for _, ops := range r.Transactions {
 			bound -= opShare * len(ops)
 		}
 	}
 	for _, ops := range r.Transactions {
-		if r.Session != 0 { // those after it keep their shares
+		if bounded { // those after it keep their shares
 			bound += opShare * len(ops)
 		}
 		failed, err := n.transaction(ops, &answers, bound)
@@ -211,7 +218,7 @@ func (n *namespace) transaction(ops []Op, answers *encoder, bound int) (refused 
 func (n *namespace) ops(ops []Op, results []Result) error {
 	for i := range ops {
 		err := error(nil)
-		if wrong := ops[i].check(); wrong != nil {
+		if wrong := n.checkOp(&ops[i]); wrong != nil {
 			err = wrong
 		} else {
 			err = n.do(&ops[i], &results[i])

@@ -13,6 +13,8 @@ type WatchRequest struct {
 	Prefix    string // of the keys of rows in Table
 	// After is the revision after which changes are told. nil is the present one.
 	After *uint64
+	// Revisions are After for each bucket of a namespace with Buckets.
+	Revisions []uint64
 }
 
 // WatchResponse is a part of what a watch tells. The first one has no changes.
@@ -20,6 +22,10 @@ type WatchResponse struct {
 	Revision uint64 // everything up to this one was told
 	Changes  []Change
 	Error    *Error // the end of the watch
+	// In a namespace with Buckets, the first response has the revisions of all buckets. Each later one is of a Bucket,
+	// and has its revision and changes.
+	Bucket    int
+	Revisions []uint64
 }
 
 // Change is a committed change of a row or, if Key is "", of a table.
@@ -45,6 +51,13 @@ func (w *WatchRequest) Check() error {
 	case len(w.Prefix) > MaxKey:
 		return Fail(Invalid, "a key has at most %d bytes, the prefix has %d", MaxKey, len(w.Prefix))
 	}
+	switch of := Buckets(w.Namespace); {
+	case of > 0 && w.After != nil:
+		return Fail(Invalid, "a namespace with buckets has a revision for each of them: give revisions, not after")
+	case len(w.Revisions) > 0 && len(w.Revisions) != of:
+		return Fail(Invalid, "namespace %s has %d buckets, %d revisions are given", w.Namespace, of,
+			len(w.Revisions))
+	}
 	return nil
 }
 
@@ -57,6 +70,7 @@ func (w *WatchRequest) Append(b []byte) []byte {
 	if w.After != nil {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.VarintType), *w.After)
 	}
+	e.uints(5, w.Revisions)
 	return b
 }
 
@@ -74,6 +88,8 @@ func (w *WatchRequest) Decode(b []byte) error {
 		case 4:
 			after := d.uint(f)
 			w.After = &after
+		case 5:
+			w.Revisions = d.uints(f, w.Revisions)
 		}
 		return d.err
 	})
@@ -89,6 +105,8 @@ func (w *WatchResponse) Append(b []byte) []byte {
 	if w.Error != nil {
 		e.message(3, func() { e.error(w.Error) })
 	}
+	e.uint(4, uint64(w.Bucket))
+	e.uints(5, w.Revisions)
 	return b
 }
 
@@ -118,6 +136,10 @@ func (w *WatchResponse) Decode(b []byte) error {
 			d.change(f, &w.Changes[len(w.Changes)-1])
 		case 3:
 			w.Error = d.error(f)
+		case 4:
+			w.Bucket = int(min(d.uint(f), MaxBuckets))
+		case 5:
+			w.Revisions = d.uints(f, w.Revisions)
 		}
 		return d.err
 	})

@@ -35,7 +35,9 @@ func storeCommand() *cobra.Command {
 file has "store" among its apps, and an address "rest" for each controller. Reads and writes are
 linearizable, and a write takes effect once, also if controllers die meanwhile.
 
-A table belongs to a namespace. Its rows have columns, and a version that grows with each write.`,
+A table belongs to a namespace. Its rows have columns, and a version that grows with each write. A namespace
+called NAME/N, such as flows/16, is divided into N buckets, which all controllers execute if the cluster
+file has groups: per-controller. A transaction there is for rows of one key, or of one bucket.`,
 		Example: `  holdfast store create-table hosts mac port
   holdfast store put hosts 10.0.0.1 mac=00:00:00:00:00:01 port=7
   holdfast store get hosts 10.0.0.1
@@ -43,7 +45,8 @@ A table belongs to a namespace. Its rows have columns, and a version that grows 
   holdfast store watch hosts`,
 	}
 	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
-	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table")
+	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table, or "+
+		"NAME/N for one with N buckets")
 	cmd.PersistentFlags().StringVar(&f.as, "as", "operator", "with TLS: whose certificate to use, which replaces "+
 		"{name} in the cluster file")
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")

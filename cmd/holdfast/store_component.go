@@ -46,7 +46,7 @@ without the ending.`,
 
 func storeRun(f *storeFlags) *cobra.Command {
 	o := store.Op{Kind: store.Run}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "run COMPONENT [NAME=VALUE]...",
 		Short:   "Run a component",
 		Long:    "Run a component with arguments, as one transaction, and print what it returns.",
@@ -60,6 +60,8 @@ func storeRun(f *storeFlags) *cobra.Command {
 			return f.do(cmd, o, printReturned)
 		},
 	}
+	cmd.Flags().StringVar(&o.Key, "key", "", "in a namespace with buckets: run in the bucket of rows with this key")
+	return cmd
 }
 
 // printReturned prints what a component has returned.

@@ -102,8 +102,7 @@ func TestStoreAccess(t *testing.T) {
 		}
 	}
 	c.stealSession(addresses[0])
-	from := uint64(0)
-	for _, err := range clients["reader"]("lab-1").Watch(c.ctx, "t", "", &from) {
+	for _, err := range clients["reader"]("lab-1").Watch(c.ctx, "t", "", 0) {
 		if refused, is := errors.AsType[*store.Error](err); !is || refused.Code != store.Denied {
 			t.Errorf("a watch ends with %v, and it is to be denied", err)
 		}

@@ -190,7 +190,7 @@ func (s *storeClients) watch(ctx context.Context, ns string, c *storeclient.Clie
 	w.changes = map[uint64]store.Change{}
 	for next := uint64(1); ; {
 		after := next - 1
-		for told, err := range c.Watch(ctx, "", "", &after) {
+		for told, err := range c.Watch(ctx, "", "", after) {
 			if refused, is := errors.AsType[*store.Error](err); is && refused.Code == store.Forgotten {
 				break
 			} else if err != nil {

@@ -319,7 +319,7 @@ func (r *run) compare(ctx context.Context, cl *client.Client, writers []*writer,
 // watch returns how many revisions a watch was told, each once and in order, up to the last one.
 func watch(ctx context.Context, cl *client.Client) (told uint64) {
 	after := uint64(0)
-	for r, err := range cl.Watch(ctx, "", "", &after) {
+	for r, err := range cl.Watch(ctx, "", "", after) {
 		if err != nil {
 			return told
 		}

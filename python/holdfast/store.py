@@ -7,6 +7,9 @@
 
 Reads and writes are linearizable. A request is repeated at one controller after the other until one answers, and takes
 effect once. It needs nothing but Python. The operations and their errors are those of `holdfast store proto`.
+
+A namespace called NAME/N, such as "flows/16", is divided into N buckets, which different controllers execute. There, a
+transaction is for rows of one bucket, and `run` has a key. Methods that say nothing else work as in any namespace.
 """
 
 import asyncio
@@ -25,8 +28,10 @@ _PATH = "/holdfast.store.v1.Store/"
 _ATTEMPT_SECONDS = 8.0  # controllers answer within 5
 _LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
 _CLOSE_SECONDS = 1.0
+_SESSION_SECONDS = 30.0  # in a namespace with buckets; a bucket to which nothing is written keeps it for a minute
 
 Columns = Mapping[str, bytes]
+Revision = int | tuple[int, ...]  # in a namespace with buckets, that of each bucket
 
 
 class StoreError(Exception):
@@ -147,6 +152,7 @@ class Client:
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
         self._session = 0
+        self._session_end = 0.0  # then another one is opened
         self._seq = 0
 
     def __enter__(self) -> "Client":
@@ -206,9 +212,10 @@ class Client:
         """Makes or replaces a component: a program in a subset of Starlark that runs beside the data."""
         return self.transaction(op("upload", component=component, source=source, if_version=if_version))[0].version
 
-    def run(self, component: str, arguments: Columns | None = None) -> Result:
-        """Runs a component as one transaction. What it returns is in `row`, or in `rows` if that is a list."""
-        return self.transaction(op("run", component=component, columns=arguments or {}))[0]
+    def run(self, component: str, arguments: Columns | None = None, key: str = "") -> Result:
+        """Runs a component as one transaction. What it returns is in `row`, or in `rows` if that is a list. In a
+        namespace with buckets, it runs in the bucket of rows with the key."""
+        return self.transaction(op("run", key=key, component=component, columns=arguments or {}))[0]
 
     def list_rows(self, table: str, prefix: str = "", start: str = "", end: str = "") -> list[Row]:
         """Returns the rows of a range in order, in as many requests as that takes: rows may change between these."""
@@ -220,7 +227,8 @@ class Client:
                 return rows
             start = out.next
 
-    def watch(self, table: str = "", prefix: str = "", after: int | None = None) -> Iterator[tuple[int, list[Change]]]:
+    def watch(self, table: str = "", prefix: str = "",
+              after: Revision | None = None) -> Iterator[tuple[Revision, list[Change]]]:
         """Yields the changes after a revision, each once and in order, with the revision up to which all were yielded.
         It yields without changes too, about once a second. Without `after`, it begins with the present revision. It has
         a connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
@@ -228,7 +236,9 @@ class Client:
         pause, at, forgotten = _LEAST_PAUSE_SECONDS, 0, 0
         while True:
             request: dict[str, Any] = {"namespace": self._namespace, "table": table, "prefix": prefix}
-            if after is not None:
+            if isinstance(after, tuple):
+                request["revisions"] = [str(revision) for revision in after]
+            elif after is not None:
                 request["after"] = str(after)
             try:
                 for response in _stream(self._addresses[at], self._tls, "Watch", request):
@@ -236,8 +246,8 @@ class Client:
                     if why:
                         raise StoreError(why["code"], why.get("message", ""))
                     pause = _LEAST_PAUSE_SECONDS
-                    revision = int(response.get("revision", 0))
-                    if after is None or revision > after:
+                    revision = _told(after, response)
+                    if revision != after:
                         forgotten = 0
                     after = revision
                     yield revision, [_change(c) for c in response.get("changes", [])]
@@ -256,9 +266,10 @@ class Client:
             answer, _ = self._ask({"transactions": [{"ops": ops}]}, end)
             return _outcome(answer)
         while True:
-            if not self._session:
+            if not self._session or "/" in self._namespace and time.monotonic() > self._session_end:
+                session_end = time.monotonic() + _SESSION_SECONDS
                 opened, _ = self._ask({"transactions": [{"ops": [op("open_session")]}]}, end)
-                self._session, self._seq = _outcome(opened)[0].session, 0
+                self._session, self._session_end, self._seq = _outcome(opened)[0].session, session_end, 0
             self._seq += 1
             request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),
                        "transactions": [{"ops": ops}]}
@@ -400,7 +411,7 @@ class AsyncClient:
     list_rows = _threaded(Client.list_rows)
 
     async def watch(self, table: str = "", prefix: str = "",
-                    after: int | None = None) -> AsyncIterator[tuple[int, list[Change]]]:
+                    after: Revision | None = None) -> AsyncIterator[tuple[Revision, list[Change]]]:
         changes = self.client.watch(table, prefix, after)
         thread = ThreadPoolExecutor(1)  # of its own, since it waits for long
         try:
@@ -431,6 +442,17 @@ def _result(r: dict[str, Any]) -> Result:
 
 def _row(r: dict[str, Any]) -> Row:
     return Row(key=r.get("key", ""), version=int(r.get("version", 0)), columns=_decoded(r.get("columns", {})))
+
+
+def _told(before: Revision | None, response: dict[str, Any]) -> Revision:
+    """Returns up to where a watch has told everything, after a response."""
+    if "revisions" in response:  # the first one of several buckets
+        return tuple(int(revision) for revision in response["revisions"])
+    revision = int(response.get("revision", 0))
+    if not isinstance(before, tuple):
+        return revision
+    bucket = response.get("bucket", 0)
+    return (*before[:bucket], revision, *before[bucket + 1:])
 
 
 def _change(c: dict[str, Any]) -> Change:

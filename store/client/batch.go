@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -103,7 +104,7 @@ func (c *Client) cut(i int) *batch {
 	c.batches++
 	b := &batch{id: c.batches}
 	if i == writes {
-		if c.session == 0 {
+		if c.session == 0 || c.opening || c.outlived() {
 			return c.openSession(b)
 		}
 		if c.last-c.acked >= store.Window {
@@ -128,13 +129,19 @@ func (c *Client) cut(i int) *batch {
 	return b
 }
 
+// outlived reports whether another session is to be opened. In a namespace with buckets, a bucket to which nothing is
+// written keeps a session for store.SessionTime only. A request that is repeated must be answered until then.
+func (c *Client) outlived() bool {
+	return store.Buckets(c.namespace) > 0 && time.Since(c.asked) > store.SessionTime/2
+}
+
 // openSession makes b a request for a session, unless there is one already. It is among the reads: the session of one
 // that is repeated expires.
 func (c *Client) openSession(b *batch) *batch {
 	if c.opening {
 		return nil
 	}
-	c.opening = true
+	c.opening, c.asked = true, time.Now()
 	c.lanes[reads].sent = append(c.lanes[reads].sent, b)
 	return b
 }
@@ -239,16 +246,40 @@ func (c *Client) opened(r *store.Response) {
 }
 
 // distribute gives each work its outcomes. One that was refused because the request with all of them is too large for
-// the namespace waits again, to be sent alone.
+// the namespace waits again, to be sent alone. One whose bucket does not have the session any more waits again too, if
+// nobody can have executed it.
 func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	for _, w := range b.work {
-		if why := outcomes[0].Error; len(b.work) > 1 && why != nil && why.Code == store.TooLarge && !w.givenUp {
+		own := outcomes[:w.transactions:w.transactions]
+		outcomes = outcomes[w.transactions:]
+		why, expired := own[0].Error, slices.IndexFunc(own, isExpired)
+		switch {
+		case len(b.work) > 1 && why != nil && why.Code == store.TooLarge && !w.givenUp:
 			w.alone, w.sent = true, false
 			l.queue = append(l.queue, w)
-		} else {
-			w.answer(outcomes[:w.transactions:w.transactions], nil)
+		case expired < 0:
+			w.answer(own, nil)
+		default:
+			c.expired(b)
+			if b.attempts > 1 || !allExpired(own) {
+				w.answer(nil, &UnknownError{own[expired].Error})
+			} else if w.sent = false; !w.givenUp {
+				l.queue = append(l.queue, w)
+			}
 		}
-		outcomes = outcomes[w.transactions:]
+	}
+}
+
+func isExpired(o store.Outcome) bool { return o.Error != nil && o.Error.Code == store.Expired }
+
+func allExpired(list []store.Outcome) bool {
+	return !slices.ContainsFunc(list, func(o store.Outcome) bool { return !isExpired(o) })
+}
+
+// expired forgets the session of a batch.
+func (c *Client) expired(b *batch) {
+	if c.session == b.session {
+		c.session, c.acked, c.last = 0, 0, 0
 	}
 }
 
@@ -265,8 +296,8 @@ func (c *Client) again(b *batch, alone bool) {
 
 // refused handles a request that is refused as a whole.
 func (c *Client) refused(b *batch, why *store.Error) {
-	if why.Code == store.Expired && c.session == b.session {
-		c.session, c.acked, c.last = 0, 0, 0
+	if why.Code == store.Expired {
+		c.expired(b)
 	}
 	if why.Code == store.Expired && b.attempts == 1 { // nobody can have executed it
 		c.again(b, false)

@@ -59,12 +59,15 @@ const (
 )
 
 // NewCache returns a Cache of a table of the client's namespace, or of all of them if table is "". Close ends it, and
-// is called before that of the client.
+// is called before that of the client. In a namespace with buckets it keeps nothing: what a revision says there is not
+// said of all rows.
 func NewCache(c *Client, table string) *Cache {
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Cache{client: c, table: table, stop: cancel, rows: map[place]*cached{}}
-	k.ended.Go(func() { k.watch(ctx) }) // both end with Close
-	k.ended.Go(func() { k.mark(ctx) })
+	if store.Buckets(c.namespace) == 0 {
+		k.ended.Go(func() { k.watch(ctx) }) // both end with Close
+		k.ended.Go(func() { k.mark(ctx) })
+	}
 	return k
 }
 
@@ -227,7 +230,7 @@ func (k *Cache) watch(ctx context.Context) {
 	pause := time.NewTicker(mostPause)
 	defer pause.Stop()
 	for ctx.Err() == nil {
-		for told, err := range k.client.Watch(ctx, k.table, "", nil) {
+		for told, err := range k.client.Watch(ctx, k.table, "") {
 			if err != nil {
 				break // there is no such table yet, or changes were forgotten
 			}

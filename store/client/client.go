@@ -32,7 +32,8 @@ type Client struct {
 	lanes [lanes]lane
 	// session is the present one. acked says up to which of its requests all are answered, and last is the last.
 	session, acked, last uint64
-	opening              bool // a session is asked for
+	opening              bool      // a session is asked for
+	asked                time.Time // when the present session was asked for
 	batches              uint64
 	why                  error // the last attempt failed
 	some                 bool  // is answered since

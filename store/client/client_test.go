@@ -29,25 +29,34 @@ type controllers struct {
 	served    http.Handler
 	healthy   atomic.Bool
 
-	mu   sync.Mutex // guards the fields below
-	core *ledger.Core
-	now  time.Time
-	id   uint64
-	rand *rand.Rand
+	mu     sync.Mutex // guards the fields below
+	groups []*ledger.Core
+	now    time.Time
+	id     uint64
+	rand   *rand.Rand
+	fates  int // of a call; three of these are bad
 }
 
 func serve(t *testing.T, addresses int) *controllers {
 	t.Helper()
-	c := &controllers{t: t, now: time.Now(), rand: rand.New(rand.NewPCG(1, 2))}
-	var err error
-	if c.core, err = ledger.New([]ledger.Application{store.New()}, ledger.Limits{}); err == nil {
-		err = c.core.Lead(1, c.now.UnixNano())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	return serveGroups(t, addresses, 1)
+}
+
+func serveGroups(t *testing.T, addresses, groups int) *controllers {
+	t.Helper()
+	c := &controllers{t: t, now: time.Now(), rand: rand.New(rand.NewPCG(1, 2)), fates: 4}
 	a := rpc.New()
-	c.core.ObserveTables(store.Name, a.Follow(0))
+	for i := range groups {
+		core, err := ledger.New([]ledger.Application{store.New()}, ledger.Limits{})
+		if err == nil {
+			err = core.Lead(1, c.now.UnixNano())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		core.ObserveTables(store.Name, a.Follow(uint64(i)))
+		c.groups = append(c.groups, core)
+	}
 	_, c.served = a.Serve(backend(c.call))
 	for range addresses {
 		c.addresses = append(c.addresses, listen(t, c.served))
@@ -85,7 +94,12 @@ func gone(t *testing.T) string {
 
 func (c *controllers) client() *Client {
 	c.t.Helper()
-	cl, err := New("n", c.addresses...)
+	return c.clientOf("n")
+}
+
+func (c *controllers) clientOf(namespace string) *Client {
+	c.t.Helper()
+	cl, err := New(namespace, c.addresses...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -109,7 +123,7 @@ func serveTable(t *testing.T, addresses int) (*controllers, *Client) {
 func (c *controllers) call(_ context.Context, q ledger.Call) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	fate := c.rand.IntN(4)
+	fate := c.rand.IntN(c.fates)
 	if c.healthy.Load() {
 		fate = 3
 	}
@@ -130,12 +144,17 @@ func (c *controllers) call(_ context.Context, q ledger.Call) ([]byte, error) {
 func (c *controllers) execute(q ledger.Call) ([]byte, error) {
 	c.id++
 	q.ID = c.id
-	err := c.core.Call(q)
-	entry, ok := c.core.Cut()
-	if err == nil && ok {
-		err = c.core.Commit(entry)
+	var numbers []uint64
+	for i := range c.groups {
+		numbers = append(numbers, uint64(i))
 	}
-	answers := c.core.Answers()
+	core := c.groups[store.New().Place(q.Actor.Shard, numbers)]
+	err := core.Call(q)
+	entry, ok := core.Cut()
+	if err == nil && ok {
+		err = core.Commit(entry)
+	}
+	answers := core.Answers()
 	if err != nil || len(answers) != 1 || answers[0].Failed {
 		c.t.Errorf("%+v, %v", answers, err)
 		return nil, ledger.ErrCallFailed
@@ -148,10 +167,12 @@ func (c *controllers) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
-	c.core.Tick(c.now.UnixNano())
-	if entry, ok := c.core.Cut(); ok {
-		if err := c.core.Commit(entry); err != nil {
-			c.t.Error(err)
+	for _, core := range c.groups {
+		core.Tick(c.now.UnixNano())
+		if entry, ok := core.Cut(); ok {
+			if err := core.Commit(entry); err != nil {
+				c.t.Error(err)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/store"
@@ -16,10 +17,14 @@ import (
 // and of rows whose keys begin with prefix. Without after, it begins with the present revision, which is yielded
 // first. The watch goes on at another controller if one fails. It ends with ctx, without an error, or with a
 // *store.Error: if its code is store.Forgotten, read what is there now and watch after the revision of that.
-func (c *Client) Watch(ctx context.Context, table, prefix string, after *uint64) iter.Seq2[store.WatchResponse, error] {
+//
+// A namespace with buckets has a revision for each of them. Then after has all of these, and each response is of one
+// Bucket, but the first. Revisions of a response are what a later Watch goes on after, in any namespace.
+func (c *Client) Watch(ctx context.Context, table, prefix string,
+	after ...uint64) iter.Seq2[store.WatchResponse, error] {
 	return func(yield func(store.WatchResponse, error) bool) {
-		w := watching{client: c, yield: yield, without: map[string]bool{},
-			request: store.WatchRequest{Namespace: c.namespace, Table: table, Prefix: prefix, After: after}}
+		w := watching{client: c, yield: yield, without: map[string]bool{}, after: slices.Clone(after)}
+		w.request = store.WatchRequest{Namespace: c.namespace, Table: table, Prefix: prefix}
 		w.run(ctx)
 	}
 }
@@ -27,7 +32,8 @@ func (c *Client) Watch(ctx context.Context, table, prefix string, after *uint64)
 // watching is a watch that runs.
 type watching struct {
 	client  *Client
-	request store.WatchRequest
+	request store.WatchRequest // but for the revisions
+	after   []uint64           // those up to which everything was yielded; none yet: the present ones
 	yield   func(store.WatchResponse, error) bool
 	ended   bool            // the loop was left
 	heard   bool            // from the present controller
@@ -84,7 +90,7 @@ func (w *watching) at(ctx context.Context, address string) error {
 	defer cancel(nil)
 	late := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("%s: no answer in %v", address, answerTimeout)) })
 	defer late.Stop()
-	on, err := rpc.OpenWatch(ctx, w.client.transport, address, w.request)
+	on, err := rpc.OpenWatch(ctx, w.client.transport, address, w.next())
 	if err != nil {
 		return err
 	}
@@ -96,13 +102,38 @@ func (w *watching) at(ctx context.Context, address string) error {
 		}
 		late.Stop()
 		w.heard = true
-		if after := w.request.After; after == nil || r.Revision > *after {
+		if w.told(&r) {
 			clear(w.without)
 		}
-		w.request.After = &r.Revision
 		if !w.yield(r, nil) {
 			w.ended = true
 			return nil
 		}
 	}
+}
+
+// next returns the request for what was not yielded yet.
+func (w *watching) next() store.WatchRequest {
+	r := w.request
+	if store.Buckets(r.Namespace) > 0 || len(w.after) > 1 {
+		r.Revisions = w.after
+	} else if len(w.after) > 0 {
+		r.After = &w.after[0]
+	}
+	return r
+}
+
+// told notes what a response says, and completes it. It reports whether the watch has come further.
+func (w *watching) told(r *store.WatchResponse) (further bool) {
+	switch {
+	case len(r.Revisions) > 0: // the first one of several buckets
+		further, w.after = len(w.after) == 0, r.Revisions
+	case r.Bucket < len(w.after):
+		further = r.Revision > w.after[r.Bucket]
+		w.after[r.Bucket] = r.Revision
+	default: // the first one
+		further, w.after = true, []uint64{r.Revision}
+	}
+	r.Revisions = slices.Clone(w.after)
+	return further
 }

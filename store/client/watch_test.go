@@ -43,7 +43,7 @@ func TestWatch(t *testing.T) {
 	}()
 	after, last := uint64(0), uint64(0)
 	sums := map[string]int{}
-	for told, err := range watching.Watch(t.Context(), "", "", &after) {
+	for told, err := range watching.Watch(t.Context(), "", "", after) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestWatchSome(t *testing.T) {
 	}
 	var keys []string
 	last := uint64(0)
-	for told, err := range cl.Watch(t.Context(), "t", "a/", nil) {
+	for told, err := range cl.Watch(t.Context(), "t", "a/") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,13 +111,13 @@ func TestWatchSome(t *testing.T) {
 		after uint64
 		want  store.Code
 	}{{"t", last, store.Forgotten}, {"t", 1 << 40, store.Invalid}, {"no/name", last, store.Invalid}} {
-		for told, err := range cl.Watch(t.Context(), w.table, "", &w.after) {
+		for told, err := range cl.Watch(t.Context(), w.table, "", w.after) {
 			if refused, is := err.(*store.Error); err != nil && (!is || refused.Code != w.want) || len(told.Changes) > 0 {
 				t.Errorf("%q after %d: %+v, %v", w.table, w.after, told, err)
 			}
 		}
 	}
-	for told, err := range cl.Watch(t.Context(), "other", "", nil) {
+	for told, err := range cl.Watch(t.Context(), "other", "") {
 		if refused, is := err.(*store.Error); !is || refused.Code != store.NoTable {
 			t.Errorf("without the table: %+v, %v", told, err)
 		}
@@ -131,7 +131,7 @@ func TestWatchNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	for _, err := range cl.Watch(t.Context(), "t", "", nil) {
+	for _, err := range cl.Watch(t.Context(), "t", "") {
 		if err == nil {
 			t.Error("it watches")
 		}
@@ -144,7 +144,7 @@ func TestWatchNothing(t *testing.T) {
 	defer deaf.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	for _, err := range deaf.Watch(ctx, "t", "", nil) {
+	for _, err := range deaf.Watch(ctx, "t", "") {
 		t.Error(err)
 	}
 }

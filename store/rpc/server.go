@@ -155,6 +155,9 @@ func (s *server) serve(ctx context.Context, request []byte) []byte {
 			return store.Refusal(request, store.Fail(store.Invalid, "the request cannot be decoded"))
 		}
 	}
+	if store.Buckets(q.Actor.Shard.Key.S) > 0 {
+		return s.split(ctx, q.Message)
+	}
 	return s.execute(ctx, q, maxAge)
 }
 

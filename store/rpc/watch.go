@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -54,24 +55,70 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if refused := s.access.check(who, w.Namespace, []Right{Read}); refused != nil {
 		return refused
 	}
-	tables, revision, err := s.tables(ctx, w.Namespace, "")
-	if err != nil {
-		return err
+	if of := store.Buckets(w.Namespace); of > 0 {
+		return s.tellBuckets(ctx, w, of, send)
 	}
-	changes, err := s.feed.Cursor(w, tables, revision)
+	changes, err := s.cursor(ctx, w)
 	if err != nil {
 		return err
 	}
 	if err := send(store.WatchResponse{Revision: changes.Revision()}); err != nil {
 		return err
 	}
+	return s.tellChanges(ctx, w.Namespace, changes, send)
+}
+
+// cursor returns where a watch begins.
+func (s *server) cursor(ctx context.Context, w store.WatchRequest) (*store.Cursor, error) {
+	tables, revision, err := s.tables(ctx, w.Namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	return s.feed.Cursor(w, tables, revision)
+}
+
+// tellBuckets is tell for a namespace with so many buckets. It ends when the watch of one of them does.
+func (s *server) tellBuckets(ctx context.Context, w store.WatchRequest, of int,
+	send func(store.WatchResponse) error) error {
+	names, cursors, first := make([]string, of), make([]*store.Cursor, of), make([]uint64, of)
+	err := sideBySide(ctx, of, maxParts, func(ctx context.Context, i int) (err error) {
+		one := store.WatchRequest{Namespace: store.BucketName(w.Namespace, i), Table: w.Table, Prefix: w.Prefix}
+		if len(w.Revisions) > 0 {
+			one.After = &w.Revisions[i]
+		}
+		names[i] = one.Namespace
+		if cursors[i], err = s.cursor(ctx, one); err == nil {
+			first[i] = cursors[i].Revision()
+		}
+		return err
+	})
+	if err == nil {
+		err = send(store.WatchResponse{Revisions: first})
+	}
+	if err != nil {
+		return err
+	}
+	var sending sync.Mutex                                                  // guards send
+	return sideBySide(ctx, of, of, func(ctx context.Context, i int) error { // until one of them fails
+		return s.tellChanges(ctx, names[i], cursors[i], func(r store.WatchResponse) error {
+			sending.Lock()
+			defer sending.Unlock()
+			r.Bucket = i
+			return send(r)
+		})
+	})
+}
+
+// tellChanges sends changes of a namespace or bucket as they come.
+func (s *server) tellChanges(ctx context.Context, namespace string, changes *store.Cursor,
+	send func(store.WatchResponse) error) error {
 	confirm, told, sent := time.Now().Add(confirmEvery), changes.Revision(), time.Now()
 	for {
 		until := confirm
 		if told < changes.Revision() {
 			until = earlier(until, sent.Add(progressEvery))
 		}
-		list, err := s.next(ctx, changes, w.Namespace, until)
+		list, err := s.next(ctx, changes, namespace, until)
 		if err != nil {
 			return err
 		}
@@ -84,7 +131,8 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 			}
 		}
 		if due {
-			if _, revision, err = s.tables(ctx, w.Namespace, store.AfterAll); err != nil {
+			_, revision, err := s.tables(ctx, namespace, store.AfterAll)
+			if err != nil {
 				return err
 			}
 			changes.Current(revision)
@@ -115,12 +163,8 @@ func (s *server) tables(ctx context.Context, namespace, start string) (all map[s
 	all = map[string]store.Table{}
 	for {
 		q := store.Request{Namespace: namespace, Transactions: [][]store.Op{{{Kind: store.ListTables, Start: start}}}}
-		call, _, err := store.CallOf(q.Append(nil))
-		if err != nil {
-			return nil, 0, err
-		}
 		var r store.Response
-		if err := r.Decode(s.execute(ctx, call, 0)); err != nil {
+		if err := r.Decode(s.execute(ctx, store.NewCall(&q), 0)); err != nil {
 			return nil, 0, store.Fail(store.Failed, "%v", err)
 		}
 		if r.Error != nil {
