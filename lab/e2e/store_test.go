@@ -238,6 +238,20 @@ func TestStoreCommands(t *testing.T) {
 			`"columns":{"value":"Mg=="}}` + "\n"},
 		{"watch hosts --after 8 --count 2", "9  hosts  m1  removed\n10  hosts  dropped\n"},
 		{"watch hosts", `there is no table "hosts" in namespace default`},
+		{"create-table counters --namespace f/4", "version 1\n"},
+		{"put counters a 1 --namespace f/4", "version 2\n"},
+		{"put counters b 2 --namespace f/4", "version 2\n"},
+		{"get counters b --namespace f/4", "KEY  VERSION  value\nb    2        2\n"},
+		{"list counters --namespace f/4", "KEY  VERSION  value\na    2        1\nb    2        2\n"},
+		{"tables --namespace f/4", "TABLE     VERSION  COLUMNS  REFERS TO\ncounters  1        value    -\n"},
+		{"watch counters --prefix a --after 1,1,1,1 --count 1 --namespace f/4", "3/2  counters  a  value=1\n"},
+		{"watch counters --prefix b --after 1,1,1,1 --count 1 --json --namespace f/4", `{"bucket":0,"revision":2,"table":"counters"`},
+		{"watch --after 1 --namespace f/4", "namespace f/4 has 4 buckets, 1 revisions are given"},
+		{"upload testdata/robin.star --namespace f/4", "version 3\n"},
+		{"run robin pool=a --namespace f/4", "run needs a key in namespace f/4"},
+		{"put counters a x,y --namespace f/4", "version 4\n"},
+		{"run robin --key b pool=a --namespace f/4", "the transaction is executed in f/4/0"},
+		{"get counters a --namespace f/4/3", `"f/4/3" is not the name of a namespace`},
 	} {
 		text, err := c.Command(c.ctx, strings.Fields("store "+step.command)...)
 		if err != nil {

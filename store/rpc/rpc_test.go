@@ -112,7 +112,8 @@ func TestResponse(t *testing.T) {
 		{Revision: 5, Results: []store.Result{{Version: 4, Row: &row, Rows: []store.Row{row, row}, Next: "n",
 			Value: math.MinInt64, Session: 2, Tables: map[string]store.Table{"t": table, "u": table},
 			Components: map[string]store.Component{"c": {Version: 4, Source: "s"}, "d": {}}}, {}}},
-		{Error: &store.Error{Code: store.Conflict, Message: strings.Repeat("m", 300), Op: 0}}, {}}}
+		{Error: &store.Error{Code: store.Conflict, Message: strings.Repeat("m", 300), Op: 0}}, {},
+		{Revisions: []uint64{0, 1 << 40, 7}}}}
 	encoded := r.Append(nil)
 	for _, b := range [][]byte{encoded, through(t, "Response", encoded)} {
 		var got store.Response

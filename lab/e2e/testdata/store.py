@@ -46,6 +46,33 @@ def rows(client):
     refused("not_found", client.run, "neither")
 
 
+def buckets():
+    with store.Client(addresses, "python/4") as client:
+        client.create_table("t")
+        refused("exists", client.create_table, "t")
+        keys = [f"k{i}" for i in range(20)]
+        for key in keys:
+            client.put("t", key, {"value": b"1"})
+        assert [r.key for r in client.list_rows("t")] == sorted(keys)
+        refused("several_buckets", client.transaction, *(store.op("get", "t", key) for key in keys))
+        client.upload("first", "def run(args): return store.get('t', args['key'])")
+        refused("invalid", client.run, "first", {"key": b"k0"})
+        assert client.run("first", {"key": b"k0"}, key="k0").row.columns == {"value": b"1"}
+        session = client._session
+        client._session_end = 0
+        assert client.add("t", "k0", 1) == 2 and client._session != session
+        told, revisions = [], (0, 0, 0, 0)
+        while len(told) < 21:  # each time as a program that is started again
+            for revisions, changes in client.watch("t", "k", after=revisions):
+                told += [change.key for change in changes]
+                if changes:
+                    break
+        assert sorted(told) == sorted([*keys, "k0"]), told
+        for revisions, changes in client.watch("t"):
+            assert len(revisions) == 4 and not changes
+            break
+
+
 def watch(sums):
     """Collects what a watch from the beginning tells of the counter."""
     seen = 0
@@ -80,6 +107,7 @@ async def count():
 
 with store.Client(addresses, "python") as client:
     rows(client)
+    buckets()
     watched, last = [], [1 << 63]
     watching = threading.Thread(target=watch, args=(watched,))
     watching.start()
