@@ -28,6 +28,10 @@ type Split struct {
 	accepted bool   // some bucket has not
 }
 
+// MaxResponse bounds an encoded response, in bytes: what was read, a page of a list, and what each bucket has answered
+// to its part of a request that writes.
+const MaxResponse = 2*maxAnswer + MaxBuckets*maxKept
+
 // Part is what one bucket is asked.
 type Part struct {
 	Request Request

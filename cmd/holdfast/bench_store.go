@@ -17,7 +17,7 @@ func benchStoreCommand() *cobra.Command {
 		Long: `Run the store on three controllers: updates and linearizable reads in batches over a stream, reads of the
 last 100 ms at the followers, updates in one request each by many clients, and by one client alone. Then the
 same updates on a cluster of three etcd, which is built unless --etcd has one. All share the machine with the
-clients.
+clients. With --buckets, rows are in a namespace with so many buckets, which all three controllers execute.
 
 With --workload, run a control application on the store instead: a learning switch (ls-bcast, ls-ucast), a
 load balancer (lb-arp, lb-vip) or a device manager (dm-known, dm-unknown), which handles one kind of packet.
@@ -29,6 +29,7 @@ uses none: the application is handlers of the controllers, and the packets come 
 	}
 	cmd.Flags().StringVar(&b.Etcd, "etcd", "", "the etcd binary; by default it is built, in the folder of the source")
 	cmd.Flags().IntVar(&b.Batch, "batch", 512, "updates of a batch")
+	cmd.Flags().IntVar(&b.Buckets, "buckets", 1, "of the namespace; 1: it is not divided")
 	cmd.Flags().IntVar(&b.Callers, "callers", 8, "batches at a time")
 	cmd.Flags().IntVar(&b.Clients, "clients", 500, "clients with one update at a time")
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each measurement lasts")

@@ -19,6 +19,7 @@ import (
 type Store struct {
 	Binary     string // the holdfast binary
 	Etcd       string // the etcd binary
+	Buckets    int    // of the namespace; 1: it has none
 	Batch      int    // updates of a batch
 	Callers    int    // of batches at a time
 	Clients    int    // with one update at a time, of the store and of etcd
@@ -28,8 +29,9 @@ type Store struct {
 
 // Validate returns a *FieldError for a value that cannot be.
 func (s Store) Validate() error {
-	return cmp.Or(inRange("batch", s.Batch, 1, store.MaxOps), inRange("callers", s.Callers, 1, 64),
-		inRange("clients", s.Clients, 1, 1000), inRange("seconds", s.Seconds, 1, 3600), isDurability(s.Durability))
+	return cmp.Or(inRange("buckets", s.Buckets, 1, store.MaxBuckets), inRange("batch", s.Batch, 1, store.MaxOps),
+		inRange("callers", s.Callers, 1, 64), inRange("clients", s.Clients, 1, 1000),
+		inRange("seconds", s.Seconds, 1, 3600), isDurability(s.Durability))
 }
 
 // What is written: as many keys, and values of so many bytes.
@@ -42,13 +44,22 @@ const (
 	staleMilliseconds = 100 // how old what followers answer may be
 )
 
+// namespace returns the name of the one with the rows.
+func (s Store) namespace() string {
+	if s.Buckets == 1 {
+		return benchNamespace
+	}
+	return fmt.Sprint(benchNamespace, "/", s.Buckets)
+}
+
 func storeKey(n int) string { return fmt.Sprintf("row%06d", n%storeKeys) }
 
 // Run runs the benchmark.
 func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 	r := Report{Bench: "store", Figures: map[string]float64{}, Setup: map[string]any{
 		"replicas": "3 processes on loopback, as for etcd; all share the machine with the clients, which ask the " +
-			"leader",
+			"leader, or one controller if there are buckets",
+		"buckets": s.Buckets,
 		"data":    fmt.Sprintf("%d keys, values of %d bytes; each update is a transaction", storeKeys, storeValue),
 		"batched": fmt.Sprintf("%d batches of %d updates or reads at a time, over one stream", s.Callers, s.Batch),
 		"unary":   fmt.Sprintf("%d clients, each with one request for one update at a time", s.Clients),
@@ -73,17 +84,20 @@ func (s Store) Run(ctx context.Context, progress Progress) (Report, error) {
 
 // ours adds the figures of the store.
 func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64) error {
-	c, end, err := startCluster(ctx, cluster.Config{Binary: s.Binary, Apps: []string{store.Name},
-		Durability: s.Durability})
+	conf := cluster.Config{Binary: s.Binary, Apps: []string{store.Name}, Durability: s.Durability}
+	if s.Buckets > 1 {
+		conf.Sections = "groups: per-controller\n"
+	}
+	c, end, err := startCluster(ctx, conf)
 	if err != nil {
 		return err
 	}
 	defer end()
-	leader, err := c.WaitLeader(ctx)
+	leader, err := s.asked(ctx, c)
 	if err != nil {
 		return err
 	}
-	cl, err := client.New(benchNamespace, leader.REST)
+	cl, err := client.New(s.namespace(), leader.REST)
 	if err != nil {
 		return err
 	}
@@ -139,6 +153,14 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 	return nil
 }
 
+// asked returns the controller that clients ask: the leader, or any one if each leads a group.
+func (s Store) asked(ctx context.Context, c *cluster.Cluster) (*cluster.Controller, error) {
+	if s.Buckets == 1 {
+		return c.WaitLeader(ctx)
+	}
+	return c.Controllers()[0], c.WaitHome(ctx)
+}
+
 // stale adds the figures of reads at the followers, in requests of one batch each.
 func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster, get func(int) store.Op,
 	f map[string]float64) error {
@@ -146,7 +168,7 @@ func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster,
 	defer via.CloseIdleConnections()
 	var callers []*rpc.Caller
 	for _, n := range c.Controllers() {
-		if st, err := n.Status(ctx); err == nil && st.Role == "follower" {
+		if st, err := n.Status(ctx); err == nil && (st.Role == "follower" || s.Buckets > 1) {
 			callers = append(callers, rpc.NewCaller(via, n.REST))
 		}
 	}
@@ -155,7 +177,7 @@ func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster,
 	}
 	var n atomic.Int64
 	return s.measure(progress, s.Callers, float64(s.Batch), "stale_reads_per_s", "stale_read", f, func(i, _ int) error {
-		q := store.Request{Namespace: benchNamespace, MaxAge: staleMilliseconds,
+		q := store.Request{Namespace: s.namespace(), MaxAge: staleMilliseconds,
 			Transactions: make([][]store.Op, s.Batch)}
 		for j := range q.Transactions {
 			q.Transactions[j] = []store.Op{get(int(n.Add(1)))}
@@ -178,7 +200,7 @@ func (s Store) unary(ctx context.Context, progress Progress, on *rpc.Caller, cli
 	put func(int) store.Op, f map[string]float64) error {
 	sessions, seqs := make([]uint64, clients), make([]uint64, clients)
 	ask := func(i int, ops ...store.Op) (store.Outcome, error) {
-		r := store.Request{Namespace: benchNamespace, Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
+		r := store.Request{Namespace: s.namespace(), Session: sessions[i], Seq: seqs[i], Acked: max(seqs[i], 1) - 1,
 			Transactions: [][]store.Op{ops}}
 		out, err := on.Do(ctx, &r)
 		switch {

@@ -25,7 +25,8 @@ type bucketTrial struct {
 }
 
 // TestStoreBuckets: clients add to counters of a namespace with buckets, which live in all groups, while one controller
-// after the other is killed. Each sum is told once, and a watch is told each change once, those of a bucket in order.
+// after the other is killed, and two of the buckets move. Each sum is told once, and a watch is told each change once,
+// those of a bucket in order.
 func TestStoreBuckets(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, cluster.Config{Apps: []string{store.Name}, Sections: "groups: per-controller\n"})
@@ -58,7 +59,8 @@ func TestStoreBuckets(t *testing.T) {
 		}
 		working.Go(func() { adding.Wait(); cl.Close() })
 	}
-	c.killInTurn(2, &s.done, 100)
+	working.Go(func() { c.moveAround([]string{store.BucketName(s.ns, 1), store.BucketName(s.ns, 5)}, stop) })
+	c.killInTurn(3, &s.done, 200)
 	close(stop)
 	working.Wait()
 	c.command("store", "put", "counters", lastKey, "0", "--namespace", s.ns)

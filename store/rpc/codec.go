@@ -122,12 +122,9 @@ func handlerOptions() []connect.HandlerOption {
 		connect.WithReadMaxBytes(store.MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
 }
 
-// maxResponse bounds a response, in bytes.
-const maxResponse = 2 * store.MaxReply
-
 // newClient returns a client of a procedure at HOST:PORT.
 func newClient[Q, A any](via *http.Transport, address, procedure string) *connect.Client[Q, A] {
 	return connect.NewClient[Q, A](&http.Client{Transport: via}, "http://"+address+procedure,
-		connect.WithCodec(binary{}), connect.WithReadMaxBytes(maxResponse),
+		connect.WithCodec(binary{}), connect.WithReadMaxBytes(store.MaxResponse),
 		connect.WithAcceptCompression("gzip", nil, nil))
 }

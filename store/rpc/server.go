@@ -81,6 +81,7 @@ type server struct {
 	access      grants
 	sendTimeout time.Duration
 	streams     atomic.Int64
+	watched     atomic.Int64 // buckets, by all watches
 
 	mu    sync.Mutex // guards marks
 	marks map[ledger.Actor]mark

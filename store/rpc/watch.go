@@ -77,9 +77,16 @@ func (s *server) cursor(ctx context.Context, w store.WatchRequest) (*store.Curso
 	return s.feed.Cursor(w, tables, revision)
 }
 
+// maxWatched bounds the buckets that are watched at a time. Each of them is asked for its revision once a second.
+const maxWatched = 4096
+
 // tellBuckets is tell for a namespace with so many buckets. It ends when the watch of one of them does.
 func (s *server) tellBuckets(ctx context.Context, w store.WatchRequest, of int,
 	send func(store.WatchResponse) error) error {
+	defer s.watched.Add(-int64(of))
+	if s.watched.Add(int64(of)) > maxWatched {
+		return store.Fail(store.Unavailable, "this controller has watches of %d buckets: ask another one", maxWatched)
+	}
 	names, cursors, first := make([]string, of), make([]*store.Cursor, of), make([]uint64, of)
 	err := sideBySide(ctx, of, maxParts, func(ctx context.Context, i int) (err error) {
 		one := store.WatchRequest{Namespace: store.BucketName(w.Namespace, i), Table: w.Table, Prefix: w.Prefix}

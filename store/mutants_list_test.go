@@ -1,0 +1,26 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+// mutants are bugs of namespaces with buckets.
+var mutants = []mutation.Bug{
+	{Name: "execute a transaction of several buckets in one", File: "store/split.go",
+		Before: "		if err == nil && i > 0 && bucket != at {\n", After: "		if err == nil && i < 0 && bucket != at {\n"},
+	{Name: "say that nothing was executed if some buckets have", File: "store/split.go",
+		Before: "s.ended.Code == Unavailable && s.executed:", After: "s.ended.Code == Unavailable && s.of == 0:"},
+	{Name: "end with the page of one bucket", File: "store/merge.go",
+		Before: "		if next != \"\" && row.Key >= next {\n			break\n		}\n", After: ""},
+	{Name: "adopt what bucket 0 had earlier", File: "store/buckets.go",
+		Before: "	n.meta.adopted = at\n", After: ""},
+	{Name: "write rows of other buckets", File: "store/buckets.go",
+		Before: "	if n.buckets > 0 && Bucket(key, n.buckets) != n.bucket {\n", After: "	if n.buckets < 0 {\n"},
+}
+
+// Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
+func TestMutantsApply(t *testing.T) {
+	mutation.TestApply(t, "..", mutants)
+}
