@@ -150,6 +150,22 @@ func TestBuckets(t *testing.T) {
 	do(0, Op{Kind: Delete, Table: "t", Key: other})
 	do(0, Op{Kind: DropTable, Table: "t"})
 	do(NoTable, Op{Kind: DropTable, Table: "t"})
+	// Transactions of one request, in order in each bucket, after the table is in all of them.
+	all := r.split(Request{Namespace: ns, Transactions: [][]Op{{create}, {putRow(same[0], "1")}, {putRow(other, "2")},
+		{{Kind: Add, Table: "t", Key: same[0], Delta: 4}}, {{Kind: List, Table: "t"}},
+		{{Kind: OpenSession}}, {{Kind: OpenSession}}}}, nil)
+	for i, want := range []Code{0, 0, 0, 0, 0, 0, Invalid} {
+		if code(all.Outcomes[i].Error) != want {
+			t.Errorf("transaction %d of a request: %v, want %v", i, all.Outcomes[i].Error, want)
+		}
+	}
+	if list := all.Outcomes[4].Results[0].Rows; len(list) != 2 || all.Outcomes[3].Results[0].Value != 5 {
+		t.Errorf("in one request: %+v", all.Outcomes)
+	}
+	all = r.split(Request{Namespace: ns, Transactions: [][]Op{{{Kind: DropTable, Table: "t"}}, {putRow(other, "3")}}}, nil)
+	if code(all.Outcomes[0].Error) != SeveralBuckets || all.Outcomes[1].Error != nil {
+		t.Errorf("drop_table beside others: %+v", all)
+	}
 	r.rows()
 	if out := r.call(asked{Ops: []Op{{Kind: adopt, Table: "t"}}}.of("plain")); code(out.Outcomes[0].Error) != Invalid {
 		t.Errorf("another namespace adopts: %+v", out)
@@ -442,8 +458,11 @@ func TestBucketsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range s.Next() {
-		if p.Request.MaxAge != 7 {
-			t.Errorf("a part of a read that may be old: %+v", p.Request)
+		call := NewCall(&p.Request)
+		b, ok := r.follower.Read(call.Actor, call.Message)
+		var out Response
+		if r.check(out.Decode(b)); !ok || p.Request.MaxAge != 7 || out.Outcomes[0].Results[0].Row == nil {
+			t.Errorf("a part of a read that may be old is %+v, and the answer of a follower %+v", p.Request, out)
 		}
 	}
 }

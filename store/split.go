@@ -14,18 +14,18 @@ import "fmt"
 // repeats the request, and the answer that the bucket has kept fits.
 type Split struct {
 	request  Request
-	of       int // how many buckets
-	at       []int
-	outcomes []Outcome // of the transactions
-	steps    []func() []Part
-	rounds   int          // in which buckets were to adopt something
-	adopted  map[int]bool // transactions of which a bucket did
-	read     int          // bytes of all outcomes that only read
+	of       int             // how many buckets
+	at       []int           // where each transaction is executed
+	outcomes []Outcome       // of the transactions
+	steps    []func() []Part // that follow
+	rounds   int             // in which buckets were to adopt something
+	adopted  map[int]bool    // transactions of which a bucket did
+	read     int             // bytes of all outcomes that only read
 
 	executed bool   // some bucket has executed something that may write
 	ended    *Error // a bucket has not answered
-	refused  *Error // some bucket has refused its part as a whole
-	accepted bool   // some bucket has not
+	refused  *Error // a bucket has refused its part as a whole
+	differ   bool   // not all buckets have, for the same reason
 }
 
 // MaxResponse bounds an encoded response, in bytes: what was read, a page of a list, and what each bucket has answered
@@ -56,13 +56,12 @@ func NewSplit(r Request) (*Split, *Error) {
 	var later []func() []Part
 	for t, ops := range r.Transactions {
 		at, err := s.place(ops)
-		again := ops[0].Kind == OpenSession && opens
 		switch {
 		case err != nil:
 		case ops[0].Kind == DropTable && len(r.Transactions) > 1:
 			err = Fail(SeveralBuckets, "%s is for all buckets of namespace %s: make it a request of its own", DropTable,
 				r.Namespace)
-		case again:
+		case ops[0].Kind == OpenSession && opens:
 			err = Fail(Invalid, "a request has at most one %s in a namespace with buckets", OpenSession)
 		case ops[0].Kind == OpenSession:
 			opens = true
@@ -153,7 +152,7 @@ func (s *Split) Next() []Part {
 
 // Answer takes the response to a part.
 func (s *Split) Answer(p Part, r Response) {
-	if r.Error == nil && len(r.Outcomes) != len(p.Request.Transactions) {
+	if r.Error == nil && !p.Request.fits(r.Outcomes) {
 		r = Response{Error: Fail(Failed, "%s has answered another request", p.Request.Namespace)}
 	}
 	if e := r.Error; e != nil && (e.Code == Unavailable || e.Code == Unknown) {
@@ -164,6 +163,16 @@ func (s *Split) Answer(p Part, r Response) {
 	}
 	s.executed = s.executed || r.Error == nil && p.Request.writes()
 	p.take(&r)
+}
+
+// fits reports whether these can be the outcomes of a request.
+func (r *Request) fits(outcomes []Outcome) bool {
+	for t, out := range outcomes {
+		if t == len(r.Transactions) || out.Error == nil && len(out.Results) != len(r.Transactions[t]) {
+			return false
+		}
+	}
+	return len(outcomes) == len(r.Transactions)
 }
 
 // part is a request to a bucket, without the session of the client.
@@ -214,12 +223,13 @@ func limitOf(o *Op) int {
 
 // answered takes the response of a bucket to a part with some of the transactions.
 func (s *Split) answered(bucket int, which []int, r *Response) {
-	if r.Error == nil {
-		s.accepted = true
-	} else if s.refused == nil {
+	switch {
+	case r.Error == nil:
+		s.differ = true
+	case s.refused == nil:
 		s.refused = r.Error
-	} else if s.refused.Code != r.Error.Code {
-		s.accepted = true // there is no one error of all
+	case s.refused.Code != r.Error.Code:
+		s.differ = true
 	}
 	for i, t := range which {
 		out := Outcome{Error: r.Error}
@@ -242,7 +252,7 @@ func (s *Split) Response() Response {
 		r.Error = Fail(Unknown, "some buckets have executed their part, and one has not: %s", s.ended.Message)
 	case s.ended != nil:
 		r.Error = s.ended
-	case s.refused != nil && !s.accepted:
+	case s.refused != nil && !s.differ:
 		r.Error = s.refused
 	default:
 		r.Outcomes = s.outcomes

@@ -110,7 +110,8 @@ func TestSplit(t *testing.T) {
 						rt.Fatalf("transaction %d goes to two buckets", i)
 					}
 					last, seen[fmt.Sprint(i)] = i, bucket
-					answer.Outcomes = append(answer.Outcomes, Outcome{Revision: uint64(i) + 100})
+					answer.Outcomes = append(answer.Outcomes, Outcome{Revision: uint64(i) + 100,
+						Results: make([]Result, len(ops))})
 				}
 				if p.Request.Session != 3 || p.Request.Seq != 5 || p.Request.Acked != 4 || p.Request.Client != "c" {
 					rt.Fatalf("a part is %+v", p.Request)
@@ -137,6 +138,47 @@ func TestSplit(t *testing.T) {
 			}
 		}
 	})
+}
+
+// How refusals of parts become one response.
+func TestSplitRefused(t *testing.T) {
+	ok := Response{Outcomes: []Outcome{{Results: []Result{{Version: 1}}}}}
+	refused := func(c Code) Response { return Response{Error: Fail(c, "no")} }
+	for _, c := range []struct {
+		answers  [2]Response
+		whole    Code // of the response
+		outcomes [2]Code
+	}{
+		{[2]Response{ok, ok}, 0, [2]Code{}},
+		{[2]Response{ok, refused(Unavailable)}, Unknown, [2]Code{}},
+		{[2]Response{refused(Unavailable), refused(Unavailable)}, Unavailable, [2]Code{}},
+		{[2]Response{refused(Unknown), refused(Unavailable)}, Unknown, [2]Code{}},
+		{[2]Response{refused(Unavailable), refused(Unknown)}, Unknown, [2]Code{}},
+		{[2]Response{refused(Expired), refused(Expired)}, Expired, [2]Code{}},
+		{[2]Response{refused(Expired), refused(Outdated)}, 0, [2]Code{Expired, Outdated}},
+		{[2]Response{refused(Expired), ok}, 0, [2]Code{Expired, 0}},
+		{[2]Response{ok, {}}, 0, [2]Code{0, Failed}},
+		{[2]Response{ok, {Outcomes: []Outcome{{}}}}, 0, [2]Code{0, Failed}},
+		{[2]Response{ok, {Outcomes: []Outcome{{Results: []Result{{}}}, {}}}}, 0, [2]Code{0, Failed}},
+	} {
+		keys := keysOf(2)
+		s, err := NewSplit(Request{Namespace: "n/2", Transactions: [][]Op{{putRow(keys[0][0], "")}, {putRow(keys[1][0], "")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range s.Next() {
+			s.Answer(p, c.answers[i])
+		}
+		out := s.Response()
+		if len(s.Next()) > 0 || code(out.Error) != c.whole {
+			t.Errorf("%+v: %v, want %v", c.answers, out.Error, c.whole)
+		}
+		for i := range out.Outcomes {
+			if got := code(out.Outcomes[i].Error); got != c.outcomes[i] {
+				t.Errorf("%+v: outcome %d is %v, want %v", c.answers, i, got, c.outcomes[i])
+			}
+		}
+	}
 }
 
 // Property: merged pages of disjoint lists are a page of the sorted list of all.

@@ -43,8 +43,8 @@ type Client struct {
 	ended  chan struct{} // closed when run has ended
 }
 
-// New returns a client of a namespace. The addresses are those that controllers have as `rest` in the cluster file, as
-// HOST:PORT. It connects when it is used. Close is to be called at the end.
+// New returns a client of a namespace, which may have store.Buckets. The addresses are those that controllers have as
+// `rest` in the cluster file, as HOST:PORT. It connects when it is used. Close is to be called at the end.
 func New(namespace string, addresses ...string) (*Client, error) {
 	return newClient(namespace, nil, addresses)
 }
