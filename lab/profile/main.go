@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 const controllers = 3
@@ -160,5 +161,5 @@ func serve(ctx context.Context, start func(func() error), file *config.Cluster) 
 }
 
 func applications() ([]ledger.Application, error) {
-	return []ledger.Application{learning.New(), store.New()}, nil
+	return []ledger.Application{learning.New(), rpc.New()}, nil
 }
