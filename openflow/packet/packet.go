@@ -1,5 +1,6 @@
-// Package packet reads what simple applications need of a packet: the addresses of Ethernet without VLAN, ARP (RFC 826)
-// and IPv4 (RFC 791). It makes ARP replies. It is not a parser of protocols: gopacket is one.
+// Package packet reads what simple applications need of a packet: the addresses of Ethernet without VLAN, ARP (RFC 826),
+// IPv4 (RFC 791) and IPv6 (RFC 8200), and neighbour discovery (RFC 4861). It makes what a router answers: replies of ARP
+// and neighbour discovery, of ICMP and ICMPv6 echo, and their errors. It is not a parser of protocols: gopacket is one.
 package packet
 
 import (
