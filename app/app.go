@@ -64,6 +64,7 @@ type App struct {
 	place    func(ledger.Key, []Group) Group     // of Place; nil without it
 	sticky   bool
 	rate     *rate // of RateLimit; nil without it
+	table    uint8 // of InTable; 0 without it
 	tx       Tx
 }
 
@@ -84,6 +85,11 @@ func (a *App) Whole() *App {
 	a.tx.whole = true
 	return a
 }
+
+// InTable puts all flow entries of the application into one table of the switches, whichever table it names, and
+// limits its deletions to that table. So an application that uses table 0 can run behind one whose entries decide first
+// and then go to that table, such as apps/firewall. It is not for applications that use several tables.
+func (a *App) InTable(table uint8) { a.table = table }
 
 // Name returns the application's name.
 func (a *App) Name() string { return a.name }

@@ -48,6 +48,9 @@ func (tx *Tx) PacketOut(to Switch, m of13.PacketOut) uint32 {
 // FlowMod sends a FLOW_MOD; see Send.
 func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
 	tx.flowMod = m
+	if tx.app.table > 0 {
+		tx.flowMod.TableID = tx.app.table
+	}
 	return tx.ledger.Send(to, &tx.flowMod)
 }
 
@@ -62,7 +65,12 @@ func (tx *Tx) TableMiss(to Switch) {
 // committed. It returns the transaction id that an answer (Reply, Refused) will carry. To a
 // switch that is down it does nothing and returns 0: when the switch is back, SwitchUp
 // is the time to send what it needs.
-func (tx *Tx) Send(to Switch, m of13.Message) uint32 { return tx.ledger.Send(to, m) }
+func (tx *Tx) Send(to Switch, m of13.Message) uint32 {
+	if f, is := m.(*of13.FlowMod); is {
+		return tx.FlowMod(to, *f)
+	}
+	return tx.ledger.Send(to, m)
+}
 
 // Now is the ledger time. It never goes back, not even when the leader changes.
 func (tx *Tx) Now() time.Time { return tx.ledger.Now() }
