@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -17,6 +18,20 @@ type (
 	// Response is the answer: a status (0 is 200), a media type ("" is text/plain), and a body of at most 1 MiB.
 	Response = httpcall.Response
 )
+
+// JSON returns the answer that has a value; status 404 if it is not there.
+func JSON(value any, there bool) (Response, error) {
+	if !there {
+		return Response{Status: http.StatusNotFound}, nil
+	}
+	body, err := json.Marshal(value)
+	return Response{Type: "application/json", Body: body}, err
+}
+
+// BadRequest returns the answer to a request that the client must change: status 400 and why.
+func BadRequest(why error) (Response, error) {
+	return Response{Status: http.StatusBadRequest, Body: fmt.Appendln(nil, why)}, nil
+}
 
 // route is a handler over HTTP.
 type route struct {

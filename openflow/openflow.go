@@ -7,6 +7,7 @@ package openflow
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 )
 
 // Versions of the wire protocol, as they stand in a header (OpenFlow Switch
@@ -37,6 +38,15 @@ const (
 type DatapathID uint64
 
 func (d DatapathID) String() string { return fmt.Sprintf("%016x", uint64(d)) }
+
+// ParseDatapathID reads what String returns. Leading zeros may be missing.
+func ParseDatapathID(text string) (DatapathID, error) {
+	id, err := strconv.ParseUint(text, 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("switch %q: use the datapath id in hexadecimal digits, as holdfast status prints it", text)
+	}
+	return DatapathID(id), nil
+}
 
 // Header starts every message.
 type Header struct {

@@ -140,11 +140,7 @@ func (b *balancer) put(tx *app.Tx, r app.Request) (app.Response, error) {
 
 func (b *balancer) get(tx *app.Tx, r app.Request) (app.Response, error) {
 	v, there := b.virtual.Get(tx, r.Values["address"])
-	if !there {
-		return app.Response{Status: http.StatusNotFound}, nil
-	}
-	body, err := json.Marshal(v)
-	return app.Response{Type: "application/json", Body: body}, err
+	return app.JSON(v, there)
 }
 
 func (b *balancer) delete(tx *app.Tx, r app.Request) (app.Response, error) {

@@ -7,9 +7,7 @@
 package devices
 
 import (
-	"encoding/json"
 	"net"
-	"net/http"
 	"slices"
 	"time"
 
@@ -130,7 +128,7 @@ func (d *devices) getCells(r app.Request) app.Cells { return app.Need(d.devices.
 
 func (d *devices) get(tx *app.Tx, r app.Request) (app.Response, error) {
 	device, known := d.devices.Get(tx, macOf(r))
-	return answer(device, known)
+	return app.JSON(device, known)
 }
 
 func (d *devices) findCells(r app.Request) app.Cells {
@@ -143,13 +141,5 @@ func (d *devices) find(tx *app.Tx, r app.Request) (app.Response, error) {
 	for _, mac := range hosts {
 		list = append(list, mac.String())
 	}
-	return answer(list, known)
-}
-
-func answer(value any, known bool) (app.Response, error) {
-	if !known {
-		return app.Response{Status: http.StatusNotFound}, nil
-	}
-	body, err := json.Marshal(value)
-	return app.Response{Type: "application/json", Body: body}, err
+	return app.JSON(list, known)
 }

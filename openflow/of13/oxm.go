@@ -80,7 +80,8 @@ const (
 	formPort
 )
 
-// fields describes each field: its name, how many bytes and bits it has, whether it may be masked.
+// fields describes each field: its name, how many bytes and bits it has, whether it may be masked. Masks of ports of
+// TCP, UDP and SCTP are those of OpenFlow 1.5: Open vSwitch takes them in each version, other switches may refuse them.
 var fields = [numFields]struct {
 	name     string
 	bytes    uint8
@@ -101,12 +102,12 @@ var fields = [numFields]struct {
 	FieldIPProto:      {"ip_proto", 1, 8, false, formDecimal},
 	FieldIPv4Src:      {"ipv4_src", 4, 32, true, formIP},
 	FieldIPv4Dst:      {"ipv4_dst", 4, 32, true, formIP},
-	FieldTCPSrc:       {"tcp_src", 2, 16, false, formDecimal},
-	FieldTCPDst:       {"tcp_dst", 2, 16, false, formDecimal},
-	FieldUDPSrc:       {"udp_src", 2, 16, false, formDecimal},
-	FieldUDPDst:       {"udp_dst", 2, 16, false, formDecimal},
-	FieldSCTPSrc:      {"sctp_src", 2, 16, false, formDecimal},
-	FieldSCTPDst:      {"sctp_dst", 2, 16, false, formDecimal},
+	FieldTCPSrc:       {"tcp_src", 2, 16, true, formDecimal},
+	FieldTCPDst:       {"tcp_dst", 2, 16, true, formDecimal},
+	FieldUDPSrc:       {"udp_src", 2, 16, true, formDecimal},
+	FieldUDPDst:       {"udp_dst", 2, 16, true, formDecimal},
+	FieldSCTPSrc:      {"sctp_src", 2, 16, true, formDecimal},
+	FieldSCTPDst:      {"sctp_dst", 2, 16, true, formDecimal},
 	FieldICMPv4Type:   {"icmpv4_type", 1, 8, false, formDecimal},
 	FieldICMPv4Code:   {"icmpv4_code", 1, 8, false, formDecimal},
 	FieldARPOp:        {"arp_op", 2, 16, false, formDecimal},

@@ -30,7 +30,9 @@ const (
 )
 
 // isICMP reports whether the protocol is that of ICMP for the version of IP.
-func (p *IP) isICMP() bool { return p.To.Is4() && p.Protocol == ICMP || p.To.Is6() && p.Protocol == ICMPv6 }
+func (p *IP) isICMP() bool {
+	return p.To.Is4() && p.Protocol == ICMP || p.To.Is6() && p.Protocol == ICMPv6
+}
 
 // Echo returns the reply to an echo request; nil if the packet is no whole request to one host. Fragments are not
 // reassembled, so they have no reply.

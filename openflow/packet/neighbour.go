@@ -43,8 +43,8 @@ func ParseNeighbour(frame []byte) (n Neighbour, ok bool) {
 	}
 	p, ok := ParseIP(frame)
 	m := p.Payload
-	if !ok || !p.To.Is6() || p.Protocol != ICMPv6 || p.TTL != maxTTL || !p.Whole || len(m) < neighbourLen || m[1] != 0 ||
-		sum(pseudo(p.From, p.To, len(m)), m) != 0xffff {
+	if !ok || !p.To.Is6() || p.Protocol != ICMPv6 || p.TTL != maxTTL || !p.Whole || len(m) < neighbourLen ||
+		m[1] != 0 || sum(pseudo(p.From, p.To, len(m)), m) != 0xffff {
 		return n, false
 	}
 	target, option := netip.AddrFrom16([16]byte(m[8:])), byte(sourceMAC)

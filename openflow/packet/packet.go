@@ -1,6 +1,7 @@
-// Package packet reads what simple applications need of a packet: the addresses of Ethernet without VLAN, ARP (RFC 826),
-// IPv4 (RFC 791) and IPv6 (RFC 8200), and neighbour discovery (RFC 4861). It makes what a router answers: replies of ARP
-// and neighbour discovery, of ICMP and ICMPv6 echo, and their errors. It is not a parser of protocols: gopacket is one.
+// Package packet reads what simple applications need of a packet: the addresses of Ethernet without VLAN, ARP (RFC
+// 826), IPv4 (RFC 791) and IPv6 (RFC 8200), and neighbour discovery (RFC 4861). It makes what a router answers: replies
+// of ARP and neighbour discovery, of ICMP and ICMPv6 echo, and their errors. A Class is a set of packets in the words
+// of a configuration. It is not a parser of protocols: gopacket is one.
 package packet
 
 import (
@@ -14,6 +15,7 @@ import (
 const (
 	IPv4 = 0x0800
 	ARP  = 0x0806
+	LLDP = 0x88cc
 )
 
 // Operations of ARP.

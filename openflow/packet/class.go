@@ -1,0 +1,206 @@
+package packet
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Class is a set of frames in the words of a configuration: those that have all of what it names. The zero Class has
+// all frames.
+type Class struct {
+	// Protocol is arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp or the number of a protocol over IP.
+	Protocol string `json:"protocol,omitempty"`
+	// Source and Destination are addresses or prefixes of IPv4 or IPv6.
+	Source      string `json:"source,omitempty"`
+	Destination string `json:"destination,omitempty"`
+	// SourcePorts and DestinationPorts are a port of TCP, UDP or SCTP, or a range such as 1024-65535. Fragments after
+	// the first have no ports.
+	SourcePorts      string  `json:"source_ports,omitempty"`
+	DestinationPorts string  `json:"destination_ports,omitempty"`
+	VLAN             *uint16 `json:"vlan,omitempty"` // 0: without a tag
+}
+
+// protocol is what a name of Class.Protocol stands for.
+type protocol struct {
+	types    []uint16 // of Ethernet; none: any frame
+	number   int      // over IP; -1: any
+	src, dst of13.Field
+}
+
+var (
+	onlyIPv4, onlyIPv6, anyIP = []uint16{IPv4}, []uint16{IPv6}, []uint16{IPv4, IPv6}
+
+	protocols = map[string]protocol{
+		"": {number: -1}, "arp": {types: []uint16{ARP}, number: -1}, "lldp": {types: []uint16{LLDP}, number: -1},
+		"ipv4": {types: onlyIPv4, number: -1}, "ipv6": {types: onlyIPv6, number: -1},
+		"icmp": {types: onlyIPv4, number: ICMP}, "icmpv6": {types: onlyIPv6, number: ICMPv6},
+		"tcp":  {anyIP, 6, of13.FieldTCPSrc, of13.FieldTCPDst},
+		"udp":  {anyIP, 17, of13.FieldUDPSrc, of13.FieldUDPDst},
+		"sctp": {anyIP, 132, of13.FieldSCTPSrc, of13.FieldSCTPDst},
+	}
+)
+
+// MaxMatches is how many Matches a Class has at most: two ranges of ports for each version of IP.
+const MaxMatches = 2 * maxCover * maxCover
+
+// Matches returns matches of OpenFlow which together have the frames of the class that m matches. They do not overlap.
+// The error names the field that is wrong.
+func (c *Class) Matches(m of13.Match) (list []of13.Match, err error) {
+	p, err := c.protocol()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.VLAN == nil:
+	case *c.VLAN > 4094:
+		return nil, fmt.Errorf("vlan %d: use 1 to 4094, or 0 for frames without a tag", *c.VLAN)
+	case *c.VLAN == 0:
+		m = m.WithNoVLAN()
+	default:
+		m = m.WithVLAN(*c.VLAN)
+	}
+	src, err := prefixOf("source", c.Source)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := prefixOf("destination", c.Destination)
+	if err != nil {
+		return nil, err
+	}
+	if p.types == nil && !src.IsValid() && !dst.IsValid() && c.SourcePorts == "" && c.DestinationPorts == "" {
+		return []of13.Match{m}, nil
+	}
+	for _, t := range c.types(p, src, dst) {
+		m := slices.Clip(m).WithEthType(t)
+		if p.number >= 0 {
+			m = m.WithIPProto(uint8(p.number))
+		}
+		m = Prefix(Prefix(m, of13.FieldIPv4Src, src), of13.FieldIPv4Dst, dst)
+		more, err := c.ports(m, p)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("protocol %q from %q to %q: no frame has all of these: use one version of IP",
+			c.Protocol, c.Source, c.Destination)
+	}
+	return list, nil
+}
+
+func (c *Class) protocol() (protocol, error) {
+	if p, known := protocols[c.Protocol]; known {
+		return p, nil
+	}
+	n, err := strconv.ParseUint(c.Protocol, 10, 8)
+	if err != nil {
+		return protocol{}, fmt.Errorf("protocol %q: use arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp, or a "+
+			"number up to 255", c.Protocol)
+	}
+	return protocol{types: anyIP, number: int(n)}, nil
+}
+
+// types returns the EtherTypes that a protocol has with these addresses.
+func (c *Class) types(p protocol, addresses ...netip.Prefix) []uint16 {
+	types := slices.Clone(p.types)
+	if types == nil {
+		types = slices.Clone(anyIP)
+	}
+	for _, a := range addresses {
+		version := uint16(IPv4)
+		if a.Addr().Is6() {
+			version = IPv6
+		}
+		types = slices.DeleteFunc(types, func(t uint16) bool { return a.IsValid() && t != version })
+	}
+	return types
+}
+
+func prefixOf(field, text string) (p netip.Prefix, err error) {
+	if text == "" {
+		return p, nil
+	}
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err = netip.ParsePrefix(text)
+	if err != nil || p != p.Masked() {
+		return p, fmt.Errorf("%s %q: use an address, or a prefix without bits after its length, such as 10.0.0.0/8",
+			field, text)
+	}
+	return p, nil
+}
+
+// Prefix appends a prefix of IPv4 to a match, in this field of addresses, or one of IPv6 in the field of IPv6 for it.
+// An invalid prefix leaves the match as it is.
+func Prefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
+	if !p.IsValid() {
+		return m
+	}
+	mask := make([]byte, p.Addr().BitLen()/8)
+	for i := range p.Bits() {
+		mask[i/8] |= 0x80 >> (i % 8)
+	}
+	if p.Addr().Is6() {
+		field += of13.FieldIPv6Src - of13.FieldIPv4Src
+	}
+	return m.With(field, p.Addr().AsSlice(), mask)
+}
+
+// ports adds the ports of a class to a match. Each range becomes the fewest masked matches.
+func (c *Class) ports(m of13.Match, p protocol) (list []of13.Match, err error) {
+	list = []of13.Match{m}
+	for _, side := range []struct {
+		name, text string
+		field      of13.Field
+	}{{"source_ports", c.SourcePorts, p.src}, {"destination_ports", c.DestinationPorts, p.dst}} {
+		if side.text == "" {
+			continue
+		}
+		first, last, isRange := strings.Cut(side.text, "-")
+		if !isRange {
+			last = first
+		}
+		lo, err1 := strconv.ParseUint(first, 10, 16)
+		hi, err2 := strconv.ParseUint(last, 10, 16)
+		// Switches match fragments after the first as if they had port 0, so no class has that.
+		if err1 != nil || err2 != nil || lo == 0 || lo > hi || side.field == 0 {
+			return nil, fmt.Errorf("%s %q: use a port or a range from 1 to %d, and protocol tcp, udp or sctp",
+				side.name, side.text, math.MaxUint16)
+		}
+		var more []of13.Match
+		for _, m := range list {
+			for _, r := range cover(lo, hi) {
+				more = append(more, slices.Clip(m).WithUintMasked(side.field, r.value, r.mask))
+			}
+		}
+		list = more
+	}
+	return list, nil
+}
+
+// masked are the numbers of 16 bits that agree with value where mask has ones.
+type masked struct{ value, mask uint64 }
+
+// maxCover is the number of masked ones for the worst range, 1-65534.
+const maxCover = 30
+
+// cover returns the numbers from lo, which is not 0, to hi as the fewest masked ones.
+func cover(lo, hi uint64) (list []masked) {
+	for lo <= hi {
+		size := lo & -lo
+		for size > hi-lo+1 {
+			size /= 2
+		}
+		list = append(list, masked{lo, math.MaxUint16 &^ (size - 1)})
+		lo += size
+	}
+	return list
+}
