@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/apps/balancer"
 	"github.com/holdfast-sdn/holdfast/apps/devices"
+	"github.com/holdfast-sdn/holdfast/apps/firewall"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/kv"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
@@ -32,6 +33,7 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"kv":       plain(kv.New),
 	"balancer": plain(balancer.New),
 	"devices":  plain(devices.New),
+	"firewall": plain(firewall.New),
 	"flock":    plain(flock.New), // for bench kv and actors
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
@@ -87,6 +89,12 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 		return nil, fmt.Errorf("apps: %s and %s both forward packets, so each packet would be sent twice: remove one",
 			both[0], both[1])
 	}
+	for _, name := range names {
+		if slices.Contains(names, firewall.Name) && (name == config.RyuApp || name == "recovery") {
+			return nil, fmt.Errorf("apps: firewall and %s both use table 0 of the switches, and %s cannot be put into "+
+				"another one: remove one", name, name)
+		}
+	}
 	var list []ledger.Application
 	for _, name := range names {
 		if name == config.RyuApp {
@@ -99,6 +107,9 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 		a := make(s)
 		if err := setLevels(a, s.Levels[name]); err != nil {
 			return nil, fmt.Errorf("levels: %w", err)
+		}
+		if a, is := a.(*app.App); is && name != firewall.Name && slices.Contains(names, firewall.Name) {
+			a.InTable(firewall.Next)
 		}
 		list = append(list, a)
 	}

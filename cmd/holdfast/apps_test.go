@@ -64,3 +64,16 @@ func TestApplicationsComeWithWhatTheyNeed(t *testing.T) {
 		}
 	}
 }
+
+// Applications that need table 0 themselves do not run behind the firewall.
+func TestBehindTheFirewall(t *testing.T) {
+	if _, err := newApplications(&config.Cluster{Apps: []string{"firewall", "topology", "learning"}}); err != nil {
+		t.Error(err)
+	}
+	for _, other := range []string{"recovery", config.RyuApp} {
+		_, err := newApplications(&config.Cluster{Apps: []string{"firewall", other}})
+		if want := "firewall and " + other + " both use table 0"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q in it", err, want)
+		}
+	}
+}
