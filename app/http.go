@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -18,6 +20,19 @@ type (
 	// Response is the answer: a status (0 is 200), a media type ("" is text/plain), and a body of at most 1 MiB.
 	Response = httpcall.Response
 )
+
+// ReadJSON reads a value out of the body of a request. A field that the value does not have is an error.
+func ReadJSON(r Request, value any) error {
+	d := json.NewDecoder(bytes.NewReader(r.Body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(value); err != nil {
+		return fmt.Errorf("the body is not valid: %w", err)
+	}
+	if d.More() {
+		return errors.New("the body goes on after its end: send one value")
+	}
+	return nil
+}
 
 // JSON returns the answer that has a value; status 404 if it is not there.
 func JSON(value any, there bool) (Response, error) {

@@ -162,6 +162,14 @@ func (a Actions) Output(p Port, maxLen uint16) Actions {
 	return pad(a, 6)
 }
 
+// Outputs appends an output for each port. The controller receives whole packets.
+func (a Actions) Outputs(ports ...Port) Actions {
+	for _, p := range ports {
+		a = a.Output(p, MaxLenNoBuffer)
+	}
+	return a
+}
+
 // plain appends an action of 8 bytes.
 func (a Actions) plain(t ActionType, arg uint32) Actions {
 	a = append(a, byte(t>>8), byte(t), 0, 8)

@@ -154,6 +154,14 @@ func Prefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
 	return m.With(field, p.Addr().AsSlice(), mask)
 }
 
+// To appends the version of IP and the destination to a match.
+func To(m of13.Match, block netip.Prefix) of13.Match {
+	if block.Addr().Is6() {
+		return Prefix(m.WithEthType(IPv6), of13.FieldIPv4Dst, block)
+	}
+	return Prefix(m.WithEthType(IPv4), of13.FieldIPv4Dst, block)
+}
+
 // ports adds the ports of a class to a match. Each range becomes the fewest masked matches.
 func (c *Class) ports(m of13.Match, p protocol) (list []of13.Match, err error) {
 	list = []of13.Match{m}

@@ -58,10 +58,19 @@ func (p *IP) Echo() []byte {
 	return back.append(append([]byte{reply, 0}, p.Payload[2:]...))
 }
 
+// Local returns the answer of a host to a packet for an address of its own: to an echo request, or that it has no port
+// for the packet; nil if there is none.
+func (p *IP) Local() []byte {
+	if p.isICMP() {
+		return p.Echo()
+	}
+	return p.Error(PortUnreachable, p.To)
+}
+
 // Error returns an ICMP error about a packet, from an address of the router; nil if the packet must not have one (RFC
 // 1122, section 3.2.2, and RFC 4443, section 2.4).
 func (p *IP) Error(e ICMPError, from netip.Addr) []byte {
-	if from.Is4() != p.From.Is4() || !p.one() || p.Fragment || p.isICMP() && !p.informs() {
+	if from.BitLen() != p.From.BitLen() || !p.one() || p.Fragment || p.isICMP() && !p.informs() {
 		return nil
 	}
 	code := errorTypes[e].v4
@@ -87,4 +96,13 @@ func (p *IP) informs() bool {
 		return p.Payload[0] >= echoRequestV6 // the errors have lower numbers
 	}
 	return p.Payload[0] == echoRequest || p.Payload[0] == echoReply || p.Payload[0] >= 13
+}
+
+// Request returns an echo request with these addresses and this TTL.
+func (p *IP) Request() []byte {
+	kind := byte(echoRequest)
+	if p.To.Is6() {
+		kind = echoRequestV6
+	}
+	return p.append([]byte{kind, 0, 0, 0, 0, 1, 0, 1, 'p', 'i', 'n', 'g'})
 }

@@ -6,6 +6,8 @@ package packet
 
 import (
 	"encoding/binary"
+	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -60,6 +62,28 @@ func Parse(b []byte) (p Packet, ok bool) {
 	}
 	return p, true
 }
+
+// ParseMAC reads an address of Ethernet that a host can have.
+func ParseMAC(text string) (of13.MAC, error) {
+	mac, err := net.ParseMAC(text)
+	if err != nil || len(mac) != len(of13.MAC{}) || mac[0]&1 != 0 || of13.MAC(mac) == (of13.MAC{}) {
+		return of13.MAC{}, fmt.Errorf("mac %q: use the address of one host, such as 02:00:00:00:00:01", text)
+	}
+	return of13.MAC(mac), nil
+}
+
+// HostMAC is an address of Ethernet that a host can have. In a configuration it is a text.
+type HostMAC of13.MAC
+
+// UnmarshalText reads an address.
+func (m *HostMAC) UnmarshalText(text []byte) error {
+	mac, err := ParseMAC(string(text))
+	*m = HostMAC(mac)
+	return err
+}
+
+// MarshalText returns what UnmarshalText reads.
+func (m HostMAC) MarshalText() ([]byte, error) { return []byte(of13.MAC(m).String()), nil }
 
 // Reply returns an ARP reply to a request, which says that mac has the address.
 func (p *Packet) Reply(mac of13.MAC) []byte {
