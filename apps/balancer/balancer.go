@@ -9,7 +9,6 @@ package balancer
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -148,16 +147,15 @@ func (b *balancer) delete(tx *app.Tx, r app.Request) (app.Response, error) {
 	return app.Response{Status: http.StatusNoContent}, nil
 }
 
-// isMAC reports whether a text is an address of Ethernet that a host can have.
 func isMAC(text string) bool {
-	mac, err := net.ParseMAC(text)
-	return err == nil && len(mac) == len(of13.MAC{}) && mac[0]&1 == 0 && of13.MAC(mac) != of13.MAC{}
+	_, err := packet.ParseMAC(text)
+	return err == nil
 }
 
 // parse returns an address that isMAC.
 func parse(text string) of13.MAC {
-	mac, _ := net.ParseMAC(text)
-	return of13.MAC(mac)
+	mac, _ := packet.ParseMAC(text)
+	return mac
 }
 
 func refuse(format string, args ...any) app.Response {

@@ -199,7 +199,7 @@ func (f *firewall) refused(tx *app.Tx, m app.Refused) error {
 
 // put changes the list. The answer does not wait for the switches: their Status says when they have it.
 func (f *firewall) put(tx *app.Tx, r app.Request) (app.Response, error) {
-	l, err := parse(r.Body)
+	l, err := parse(r)
 	if err != nil {
 		return app.BadRequest(err)
 	}

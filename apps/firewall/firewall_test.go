@@ -209,8 +209,8 @@ func TestList(t *testing.T) {
 	long := fmt.Sprintf(`{"default": "deny", "rules": [{}%s]}`, strings.Repeat(",{}", MaxRules))
 	rule := func(text string) string { return `{"default": "deny", "rules": [{"action": "deny", ` + text + `}]}` }
 	for body, want := range map[string]string{
-		"{":                     "no list",
-		good + good:             "send one list",
+		"{":                     "not valid",
+		good + good:             "send one value",
 		long:                    "at most 1024",
 		string(large):           "rule 3: the list needs more than 4096",
 		`{}`:                    `action "": use allow or deny`,

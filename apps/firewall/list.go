@@ -1,8 +1,6 @@
 package firewall
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -32,15 +30,12 @@ type Rule struct {
 }
 
 // parse reads a list, and compiles it to find out whether it is one.
-func parse(body []byte) (l List, err error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields() // without a misspelt field a rule would match more
-	if err := d.Decode(&l); err != nil {
-		return l, fmt.Errorf("the body is no list: %w", err)
+func parse(r app.Request) (l List, err error) {
+	if err := app.ReadJSON(r, &l); err != nil {
+		return l, err
 	}
-	if d.More() || len(l.Rules) > MaxRules {
-		return l, fmt.Errorf("%d rules, and more after the list: %v: send one list of at most %d rules", len(l.Rules),
-			d.More(), MaxRules)
+	if len(l.Rules) > MaxRules {
+		return l, fmt.Errorf("%d rules: at most %d are possible", len(l.Rules), MaxRules)
 	}
 	_, err = l.compile(nil)
 	return l, err

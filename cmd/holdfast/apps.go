@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/hub"
 	"github.com/holdfast-sdn/holdfast/apps/kv"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/apps/router"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
@@ -34,6 +35,7 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"balancer": plain(balancer.New),
 	"devices":  plain(devices.New),
 	"firewall": plain(firewall.New),
+	"router":   plain(router.New),
 	"flock":    plain(flock.New), // for bench kv and actors
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
@@ -59,7 +61,7 @@ var requirements = map[string][]string{
 
 // forwarding are the applications that answer packet-ins by sending the packets on. Two of them would send each packet
 // twice, and install entries against each other.
-var forwarding = []string{"exchange", "hub", "learning", "recovery", "valiant"}
+var forwarding = []string{"exchange", "hub", "learning", "recovery", "router", "valiant"}
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 

@@ -1,0 +1,275 @@
+// Package router is a router for IPv4 and IPv6 at one switch; several switches are several routers. It answers and asks
+// with ARP and neighbour discovery, answers echo requests to its addresses, and sends ICMP errors: time exceeded,
+// unreachable network, host and port. It forwards by the longest prefix of subnets and static routes. The first packet
+// to a destination installs a flow entry, which the others follow without the controllers. When a neighbour is silent,
+// or the configuration changes, its entries are removed.
+//
+// All state belongs to the switch, and lives in its group. The router handles frames without VLAN. It has no routing
+// protocol, sends no redirects or router advertisements, does not fragment, and does not limit its ICMP errors. Ports
+// of an interface are a hub to each other; ports without an interface are not used.
+//
+//	PUT, GET /apps/router/{switch}: a Config; {} ends the router
+package router
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
+)
+
+// Name is the name of the application.
+const Name = "router"
+
+// Cookie is that of all flow entries of this package, in the upper half. The lower half is a number of the neighbour to
+// which the entry sends, or 0.
+const Cookie uint64 = 0x68667274 << 32 // "hfrt"
+
+const ownEntries, every uint64 = 0xffffffff << 32, 0xffffffffffffffff // masks of cookies
+
+const (
+	// Fresh is how long a neighbour is used that says nothing. Then it is asked every second, Tries times.
+	Fresh = time.Minute
+	Tries = 3
+
+	// MaxNeighbours bounds those of a router. Further ones are not learned, and packets to them are dropped. When a
+	// packet needs a new one, each that has not answered yet counts as waitingCost: so at most 64 packets are held.
+	MaxNeighbours = 1024
+	waitingCost   = 16
+	maxHeld       = 2048 // bytes of the one packet that waits for a neighbour; longer ones are dropped
+
+	idleTimeout = 300 // of flow entries, in seconds
+)
+
+// The priorities of the flow entries: to the ports of an interface, of ARP and neighbour discovery, to the router, and
+// through it.
+const priorityHub, priorityAsk, priorityRouter, priorityFlow = 80, 81, 82, 83
+
+// solicited is what the Ethernet addresses begin with to which IPv6 hosts ask for their neighbours (RFC 4861).
+var solicited, prefix = app.MAC{0x33, 0x33, 0xff}, app.MAC{0xff, 0xff, 0xff}
+
+// neighbour is a host that the router sends to, or asks for.
+type neighbour struct {
+	MAC    app.MAC
+	Port   app.Port
+	Number uint32 // of its flow entries; 0: it has not answered yet
+	Tries  int    // requests since it was heard of
+	Held   []byte // the last packet that waits for it
+	In     app.Port
+}
+
+type router struct {
+	configs    app.Table[app.Switch, Config]
+	neighbours app.Map[app.Switch, string, neighbour] // by address
+}
+
+// New returns the application.
+func New() *app.App {
+	a := app.New(Name)
+	r := &router{app.NewTable[app.Switch, Config](a, "configs"),
+		app.NewMap[app.Switch, string, neighbour](a, "neighbours")}
+	at := func(id app.Switch) app.Cells { return app.Need(r.configs.Cell(id), r.neighbours.Cell(id)) }
+	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, r.switchUp)
+	app.Handle(a, func(m app.PacketIn) app.Cells { return at(m.Switch) }, r.packetIn)
+	app.Handle(a, func(m app.Timer) app.Cells { return at(m.Switch) }, r.timer)
+	requests := func(q app.Request) app.Cells {
+		id, _ := openflow.ParseDatapathID(q.Values["switch"])
+		return at(id)
+	}
+	app.HandleHTTP(a, "GET /{switch}", requests, r.get)
+	app.HandleHTTP(a, "PUT /{switch}", requests, r.put)
+	return a
+}
+
+// switchUp has a switch forward as its configuration says. Entries for neighbours are installed when they are used.
+func (r *router) switchUp(tx *app.Tx, up app.SwitchUp) error {
+	all := [2]uint32{15, 15} // packets with an expired TTL too
+	tx.Send(up.Switch, &of13.SetAsync{PacketIn: all, PortStatus: all, FlowRemoved: all})
+	remove(tx, up.Switch, 0, ownEntries)
+	tx.Send(up.Switch, &of13.BarrierRequest{})
+	c, _ := r.configs.Get(tx, up.Switch)
+	for _, i := range c.Interfaces {
+		hub := of13.Actions(nil).Outputs(i.Ports...) // a switch does not send back by the ingress port
+		router := of13.Actions(nil).Outputs(of13.PortController)
+		for _, p := range i.Ports {
+			m := of13.Match(nil).WithInPort(p)
+			install(tx, up.Switch, of13.FlowMod{Priority: priorityHub, Match: m}, hub)
+			ask := of13.FlowMod{Priority: priorityAsk, Match: m.WithEthType(packet.ARP)}
+			install(tx, up.Switch, ask, append(hub, router...))
+			ask.Match = m.WithEthDstMasked(solicited, prefix)
+			install(tx, up.Switch, ask, append(hub, router...))
+			install(tx, up.Switch, of13.FlowMod{Priority: priorityRouter, Match: m.WithEthDst(app.MAC(i.MAC))}, router)
+		}
+	}
+	return nil
+}
+
+func install(tx *app.Tx, id app.Switch, e of13.FlowMod, actions of13.Actions) {
+	e.Cookie, e.BufferID, e.Instructions = e.Cookie|Cookie, of13.NoBuffer, of13.Instructions(nil).Apply(actions)
+	tx.FlowMod(id, e)
+}
+
+// remove removes the flow entries whose cookie is that of a neighbour where mask has ones.
+func remove(tx *app.Tx, id app.Switch, number uint32, mask uint64) {
+	tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDelete, Cookie: Cookie | uint64(number), CookieMask: mask,
+		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+}
+
+// send sends a frame, if there is one.
+func send(tx *app.Tx, id app.Switch, in app.Port, frame []byte, actions of13.Actions) {
+	if frame != nil {
+		tx.PacketOut(id, of13.PacketOut{BufferID: of13.NoBuffer, InPort: in, Data: frame, Actions: actions})
+	}
+}
+
+func (r *router) packetIn(tx *app.Tx, in app.PacketIn) error {
+	c, _ := r.configs.Get(tx, in.Switch)
+	i := c.at(in.InPort)
+	if i == nil {
+		return nil
+	}
+	if n, ok := packet.ParseNeighbour(in.Data); ok {
+		return r.heard(tx, &in, &c, i, n)
+	}
+	p, ok := packet.ParseIP(in.Data)
+	if !ok || p.Dst != app.MAC(i.MAC) || p.To.IsMulticast() {
+		return nil
+	}
+	next, block, ok := c.lookup(p.To)
+	var reply []byte
+	switch {
+	case c.own(p.To):
+		reply = p.Local()
+	case p.TTL <= 1:
+		reply = p.Error(packet.TimeExceeded, c.source(p.From))
+	case !ok || c.own(next):
+		reply = p.Error(packet.NoRoute, c.source(p.From))
+	default:
+		return r.forward(tx, &in, &c, next, packet.To(of13.Match(nil).WithInPort(in.InPort).WithEthDst(p.Dst), block))
+	}
+	send(tx, in.Switch, of13.PortController, reply, of13.Actions(nil).Outputs(in.InPort))
+	return nil
+}
+
+// forward sends a packet to its next hop, and has the switch do so with others that match.
+func (r *router) forward(tx *app.Tx, in *app.PacketIn, c *Config, next netip.Addr, m of13.Match) error {
+	n, known := r.neighbours.Get(tx, in.Switch, next.String())
+	if n.Number > 0 {
+		actions := c.actions(next, &n, in.InPort)
+		install(tx, in.Switch, of13.FlowMod{Cookie: uint64(n.Number), Priority: priorityFlow, IdleTimeout: idleTimeout,
+			Match: m}, actions)
+		send(tx, in.Switch, in.InPort, in.Data, actions)
+		return nil
+	}
+	if len(in.Data) > maxHeld || !known && !r.room(tx, in.Switch, waitingCost) {
+		return nil
+	}
+	n.Held, n.In = in.Data, in.InPort // an earlier packet is dropped
+	if !known {
+		return r.ask(tx, in.Switch, c, next, n)
+	}
+	r.neighbours.Put(tx, in.Switch, next.String(), n)
+	return nil
+}
+
+// actions returns what a switch does with a packet to a neighbour.
+func (c *Config) actions(next netip.Addr, n *neighbour, in app.Port) of13.Actions {
+	i, _ := c.interfaceOf(next)
+	return packet.Forward(in, app.MAC(i.MAC), n.MAC, n.Port)
+}
+
+// room reports whether one more neighbour is possible, if those that have not answered count as some.
+func (r *router) room(tx *app.Tx, id app.Switch, waiting int) bool {
+	left := MaxNeighbours
+	for _, n := range r.neighbours.All(tx, id) {
+		if left--; n.Number == 0 {
+			left -= waiting - 1
+		}
+	}
+	return left > 0
+}
+
+// ask asks for a neighbour, by its port if that is known.
+func (r *router) ask(tx *app.Tx, id app.Switch, c *Config, a netip.Addr, n neighbour) error {
+	i, source := c.interfaceOf(a)
+	ports := i.Ports
+	if n.Number > 0 {
+		ports = []app.Port{n.Port}
+	}
+	send(tx, id, of13.PortController, packet.Ask(app.MAC(i.MAC), source, a), of13.Actions(nil).Outputs(ports...))
+	n.Tries++
+	r.neighbours.Put(tx, id, a.String(), n)
+	return tx.SetTimer(a.String(), time.Second, nil)
+}
+
+// heard learns from a message of a neighbour: if it asks for the router, or the router knows it or has asked for it.
+func (r *router) heard(tx *app.Tx, in *app.PacketIn, c *Config, i *Interface, m packet.Neighbour) error {
+	asked := false
+	if at, source := c.interfaceOf(m.Asks); at == i && source == m.Asks {
+		asked = true
+		send(tx, in.Switch, of13.PortController, m.Reply(app.MAC(i.MAC)), of13.Actions(nil).Outputs(in.InPort))
+	}
+	n, known := r.neighbours.Get(tx, in.Switch, m.From.String())
+	if at, source := c.interfaceOf(m.From); at != i || source == m.From || m.MAC == (app.MAC{}) ||
+		!known && (!asked || !r.room(tx, in.Switch, 1)) {
+		return nil
+	}
+	if n.MAC != m.MAC || n.Port != in.InPort { // it is new, or has moved
+		if n.Number > 0 {
+			remove(tx, in.Switch, n.Number, every)
+		}
+		n.Number = rand.Uint32() | 1
+	}
+	held := n.Held
+	n.MAC, n.Port, n.Tries, n.Held = m.MAC, in.InPort, 0, nil
+	r.neighbours.Put(tx, in.Switch, m.From.String(), n)
+	send(tx, in.Switch, of13.PortController, held, c.actions(m.From, &n, of13.PortController))
+	return tx.SetTimer(m.From.String(), Fresh, nil)
+}
+
+// timer asks for a neighbour that has said nothing for a while, or gives it up.
+func (r *router) timer(tx *app.Tx, t app.Timer) error {
+	c, _ := r.configs.Get(tx, t.Switch)
+	n, known := r.neighbours.Get(tx, t.Switch, t.Name)
+	switch {
+	case !known:
+		return nil
+	case n.Tries < Tries:
+		return r.ask(tx, t.Switch, &c, netip.MustParseAddr(t.Name), n)
+	case n.Number > 0:
+		remove(tx, t.Switch, n.Number, every)
+	}
+	if p, ok := packet.ParseIP(n.Held); ok {
+		why := p.Error(packet.HostUnreachable, c.source(p.From))
+		send(tx, t.Switch, of13.PortController, why, of13.Actions(nil).Outputs(n.In))
+	}
+	r.neighbours.Delete(tx, t.Switch, t.Name)
+	return nil
+}
+
+func (r *router) get(tx *app.Tx, q app.Request) (app.Response, error) {
+	id, _ := openflow.ParseDatapathID(q.Values["switch"])
+	c, there := r.configs.Get(tx, id)
+	return app.JSON(c, there)
+}
+
+// put replaces the configuration of a switch, and forgets its neighbours.
+func (r *router) put(tx *app.Tx, q app.Request) (app.Response, error) {
+	id, wrong := openflow.ParseDatapathID(q.Values["switch"])
+	c, err := parse(q)
+	if err = cmp.Or(wrong, err); err != nil {
+		return app.BadRequest(err)
+	}
+	r.configs.Put(tx, id, c)
+	for address := range r.neighbours.All(tx, id) {
+		r.neighbours.Delete(tx, id, address)
+		tx.CancelTimer(address)
+	}
+	return app.Response{Status: http.StatusNoContent}, r.switchUp(tx, app.SwitchUp{Switch: id})
+}
