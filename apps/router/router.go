@@ -89,8 +89,8 @@ func New() *app.App {
 
 // switchUp has a switch forward as its configuration says. Entries for neighbours are installed when they are used.
 func (r *router) switchUp(tx *app.Tx, up app.SwitchUp) error {
-	all := [2]uint32{15, 15} // packets with an expired TTL too
-	tx.Send(up.Switch, &of13.SetAsync{PacketIn: all, PortStatus: all, FlowRemoved: all})
+	tx.Send(up.Switch, &of13.SetAsync{PacketIn: [2]uint32{7, 7}, PortStatus: [2]uint32{7, 7},
+		FlowRemoved: [2]uint32{15, 15}}) // all, so packets with an expired TTL too
 	remove(tx, up.Switch, 0, ownEntries)
 	tx.Send(up.Switch, &of13.BarrierRequest{})
 	c, _ := r.configs.Get(tx, up.Switch)

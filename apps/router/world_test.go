@@ -3,6 +3,9 @@ package router
 import (
 	"net/netip"
 
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
@@ -128,10 +131,27 @@ func (w *world) send(port app.Port, frame []byte) []vswitch.Frame {
 	return w.seen
 }
 
-// ping is an echo request; its payload is not important.
+// ping is an echo request.
 func ping(src, dst of13.MAC, from, to netip.Addr, ttl byte) []byte {
-	n := packet.IP{Src: src, Dst: dst, From: from, To: to, TTL: ttl}
-	return n.Request()
+	ether := &layers.Ethernet{SrcMAC: src[:], DstMAC: dst[:], EthernetType: layers.EthernetTypeIPv4}
+	parts := []gopacket.SerializableLayer{ether}
+	if from.Is4() {
+		parts = append(parts, &layers.IPv4{Version: 4, TTL: ttl, SrcIP: from.AsSlice(), DstIP: to.AsSlice(),
+			Protocol: layers.IPProtocolICMPv4}, &layers.ICMPv4{TypeCode: layers.CreateICMPv4TypeCode(8, 0), Seq: 1})
+	} else {
+		ether.EthernetType = layers.EthernetTypeIPv6
+		ip := &layers.IPv6{Version: 6, HopLimit: ttl, SrcIP: from.AsSlice(), DstIP: to.AsSlice(),
+			NextHeader: layers.IPProtocolICMPv6}
+		icmp := &layers.ICMPv6{TypeCode: layers.CreateICMPv6TypeCode(128, 0)}
+		_ = icmp.SetNetworkLayerForChecksum(ip) // no error for IPv6
+		parts = append(parts, ip, icmp, &layers.ICMPv6Echo{SeqNumber: 1})
+	}
+	b := gopacket.NewSerializeBuffer()
+	how := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(b, how, parts...); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }
 
 // answers has a host answer what asks for it.

@@ -84,13 +84,13 @@ func (r *routed) put(path, body string) {
 	})
 }
 
-// decides waits until the switch decides by a version of the list.
-func (r *routed) decides(version int) {
+// decides waits until the switch decides by a version of the list, and what it says of the list has a text.
+func (r *routed) decides(version int, says string) {
 	r.t.Helper()
-	await.Until(r.t, fmt.Sprintf("version %d of the list", version), func() bool {
+	await.Until(r.t, fmt.Sprintf("version %d of the list, %s", version, says), func() bool {
 		for _, c := range r.Controllers() {
 			_, text := r.web.ask(c, "GET", "/apps/firewall/switches/1", "")
-			if strings.Contains(text, fmt.Sprintf(`"version":%d,`, version)) {
+			if strings.Contains(text, fmt.Sprintf(`"version":%d,`, version)) && strings.Contains(text, says) {
 				return true
 			}
 		}
@@ -131,9 +131,11 @@ func TestRouterBehindFirewall(t *testing.T) {
 			t.Errorf("without a list, a ping is answered: %s", out)
 		}
 		r.put("/apps/firewall/list", fmt.Sprintf(accessList, 100))
-		r.decides(1)
+		r.decides(1, "")
 		r.reach("10.0.1.1", "1 received")
 		r.reach("10.0.2.10", "1 received")
+		r.reach("2001:db8:2::10", "1 received")
+		r.reach("10.0.2.10", "1 received") // by a flow entry, as the next ones
 		r.reach("2001:db8:2::10", "1 received")
 		r.reach("-t 1 10.0.2.10", "Time to live exceeded")
 		r.reach("-t 1 2001:db8:2::10", "Time exceeded")
@@ -148,15 +150,37 @@ func TestRouterBehindFirewall(t *testing.T) {
 		seen := r.at[1].count("yes")
 		await.Until(t, "datagrams after the death of the leader", func() bool { return r.at[1].count("yes") > seen })
 		r.put("/apps/firewall/list", fmt.Sprintf(accessList, 1023))
-		r.decides(2)
+		r.decides(2, "")
 		r.reach("10.0.2.10", "1 received")
 		r.check(r.sw.Kill())
 		r.check(r.sw.Start())
 		r.waitUp(1)
-		r.decides(2)
+		r.decides(2, "")
 		seen = r.at[1].count("yes")
 		await.Until(t, "datagrams after the restart of the switch", func() bool { return r.at[1].count("yes") > seen })
 		allowed()
+		forbidden()
+		if n := r.at[1].count("no"); n > 0 {
+			t.Errorf("%d datagrams passed that the list forbids", n)
+		}
+	})
+}
+
+// A switch that has no room for a new list keeps the old one, and says so.
+func TestFirewallWithoutRoom(t *testing.T) {
+	inModes(t, []mode{withAgents, stockOVS}, func(t *testing.T, m mode) {
+		needOVS(t)
+		r := startRouted(t, m)
+		r.put("/apps/router/1", routerConfig)
+		r.put("/apps/firewall/list", fmt.Sprintf(accessList, 1023))
+		r.decides(1, `"table":1`)
+		r.reach("10.0.2.10", "1 received")
+		r.check(r.sw.LimitFlows(2, 8))
+		forbidden := r.at[0].stream(t, datagram(53, "no"))
+		r.put("/apps/firewall/list", `{"default":"allow","rules":[{"action":"allow","protocol":"udp",`+
+			`"destination_ports":"1-65534"},{"action":"deny"}]}`)
+		r.decides(1, `"refused":"`)
+		r.reach("10.0.2.10", "1 received")
 		forbidden()
 		if n := r.at[1].count("no"); n > 0 {
 			t.Errorf("%d datagrams passed that the list forbids", n)

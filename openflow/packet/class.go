@@ -46,10 +46,8 @@ var (
 	}
 )
 
-// MaxMatches is how many Matches a Class has at most: two ranges of ports for each version of IP.
-const MaxMatches = 2 * maxCover * maxCover
-
 // Matches returns matches of OpenFlow which together have the frames of the class that m matches. They do not overlap.
+// Two ranges of ports, for both versions of IP, need 1,800 at most.
 // The error names the field that is wrong.
 func (c *Class) Matches(m of13.Match) (list []of13.Match, err error) {
 	p, err := c.protocol()
@@ -81,7 +79,7 @@ func (c *Class) Matches(m of13.Match) (list []of13.Match, err error) {
 		if p.number >= 0 {
 			m = m.WithIPProto(uint8(p.number))
 		}
-		m = Prefix(Prefix(m, of13.FieldIPv4Src, src), of13.FieldIPv4Dst, dst)
+		m = withPrefix(withPrefix(m, of13.FieldIPv4Src, src), of13.FieldIPv4Dst, dst)
 		more, err := c.ports(m, p)
 		if err != nil {
 			return nil, err
@@ -138,9 +136,9 @@ func prefixOf(field, text string) (p netip.Prefix, err error) {
 	return p, nil
 }
 
-// Prefix appends a prefix of IPv4 to a match, in this field of addresses, or one of IPv6 in the field of IPv6 for it.
-// An invalid prefix leaves the match as it is.
-func Prefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
+// withPrefix appends a prefix of IPv4 to a match, in this field of addresses, or one of IPv6 in the field of IPv6 for
+// it. An invalid prefix leaves the match as it is.
+func withPrefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
 	if !p.IsValid() {
 		return m
 	}
@@ -157,9 +155,9 @@ func Prefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
 // To appends the version of IP and the destination to a match.
 func To(m of13.Match, block netip.Prefix) of13.Match {
 	if block.Addr().Is6() {
-		return Prefix(m.WithEthType(IPv6), of13.FieldIPv4Dst, block)
+		return withPrefix(m.WithEthType(IPv6), of13.FieldIPv4Dst, block)
 	}
-	return Prefix(m.WithEthType(IPv4), of13.FieldIPv4Dst, block)
+	return withPrefix(m.WithEthType(IPv4), of13.FieldIPv4Dst, block)
 }
 
 // ports adds the ports of a class to a match. Each range becomes the fewest masked matches.

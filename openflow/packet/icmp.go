@@ -97,12 +97,3 @@ func (p *IP) informs() bool {
 	}
 	return p.Payload[0] == echoRequest || p.Payload[0] == echoReply || p.Payload[0] >= 13
 }
-
-// Request returns an echo request with these addresses and this TTL.
-func (p *IP) Request() []byte {
-	kind := byte(echoRequest)
-	if p.To.Is6() {
-		kind = echoRequestV6
-	}
-	return p.append([]byte{kind, 0, 0, 0, 0, 1, 0, 1, 'p', 'i', 'n', 'g'})
-}
