@@ -35,16 +35,16 @@ const ownEntries, every uint64 = 0xffffffff << 32, 0xffffffffffffffff // masks o
 
 const (
 	// Fresh is how long a neighbour is used that says nothing. Then it is asked every second, Tries times.
-	Fresh = time.Minute
-	Tries = 3
+	Fresh, Tries = time.Minute, 3
 
 	// MaxNeighbours bounds those of a router. Further ones are not learned, and packets to them are dropped. When a
 	// packet needs a new one, each that has not answered yet counts as waitingCost: so at most 64 packets are held.
 	MaxNeighbours = 1024
 	waitingCost   = 16
-	maxHeld       = 2048 // bytes of the one packet that waits for a neighbour; longer ones are dropped
 
-	idleTimeout = 300 // of flow entries, in seconds
+	// The one packet that waits for a neighbour has at most so many bytes; longer ones are dropped. Flow entries that
+	// are not used go after so many seconds.
+	maxHeld, idleTimeout = 2048, 300
 )
 
 // The priorities of the flow entries: to the ports of an interface, of ARP and neighbour discovery, to the router, and
@@ -148,7 +148,7 @@ func (r *router) packetIn(tx *app.Tx, in app.PacketIn) error {
 		reply = p.Local()
 	case p.TTL <= 1:
 		reply = p.Error(packet.TimeExceeded, c.source(p.From))
-	case !ok || c.own(next):
+	case !ok:
 		reply = p.Error(packet.NoRoute, c.source(p.From))
 	default:
 		return r.forward(tx, &in, &c, next, packet.To(of13.Match(nil).WithInPort(in.InPort).WithEthDst(p.Dst), block))
@@ -167,10 +167,12 @@ func (r *router) forward(tx *app.Tx, in *app.PacketIn, c *Config, next netip.Add
 		send(tx, in.Switch, in.InPort, in.Data, actions)
 		return nil
 	}
-	if len(in.Data) > maxHeld || !known && !r.room(tx, in.Switch, waitingCost) {
+	if !known && !r.room(tx, in.Switch, waitingCost) {
 		return nil
 	}
-	n.Held, n.In = in.Data, in.InPort // an earlier packet is dropped
+	if len(in.Data) <= maxHeld {
+		n.Held, n.In = in.Data, in.InPort // an earlier packet is dropped
+	}
 	if !known {
 		return r.ask(tx, in.Switch, c, next, n)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gopacket/gopacket/layers"
+
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
@@ -204,6 +206,73 @@ func TestBounds(t *testing.T) {
 	w.send(stranger.port, packet.Ask(stranger.mac, stranger.ip[0], parsed(t).source(h.ip[0])))
 	if n := w.rows(); n != before {
 		t.Error("a host with an address of another interface is learned")
+	}
+}
+
+// A packet that is too long to be held is dropped, and the neighbour is asked for.
+func TestLongPacket(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(configuration)
+	long := append(ping(alice.mac, lan, alice.ip[0], bob.ip[0], 9), make([]byte, maxHeld)...)
+	if frames := w.answers(bob, w.send(alice.port, long)); len(frames) > 0 {
+		t.Errorf("a packet of %d bytes was held: %v", len(long), frames)
+	}
+	one(t, w.send(alice.port, ping(alice.mac, lan, alice.ip[0], bob.ip[0], 9)), bob.port)
+}
+
+// The next hop may be at the port by which the packet came in, and at another one for the next packet.
+func TestSamePort(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(strings.Replace(configuration, `"10.0.1.1/24"`, `"10.0.1.1/24","10.0.3.1/24"`, 1))
+	near, far := hostAt(5, alice.port, 3), hostAt(6, 2, 1)
+	for range 2 {
+		w.answers(near, w.send(alice.port, ping(alice.mac, lan, alice.ip[0], near.ip[0], 9)))
+	}
+	for _, from := range []host{far, alice, far, alice} {
+		p := one(t, w.send(from.port, ping(from.mac, lan, from.ip[0], near.ip[0], 9)), near.port)
+		if p.Dst != near.mac || p.From != from.ip[0] {
+			t.Errorf("a packet from %v becomes %+v", from.ip[0], p)
+		}
+	}
+}
+
+// The flow entry of a route that contains an address of the router does not take what is for the router.
+func TestRouteAroundTheRouter(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(strings.Replace(configuration, `"0.0.0.0/0","via":"10.0.2.2"`, `"10.0.2.0/29","via":"10.0.2.99"`, 1))
+	gateway := hostAt(99, 3, 2)
+	for n := range byte(8) {
+		to := netip.AddrFrom4([4]byte{10, 0, 2, n})
+		request := ping(alice.mac, lan, alice.ip[0], to, 9)
+		w.answers(gateway, w.send(alice.port, request))
+		w.send(alice.port, request)
+		port, dst := gateway.port, gateway.mac
+		if n == 1 { // the router
+			port, dst = alice.port, alice.mac
+		}
+		if p := one(t, w.send(alice.port, request), port); p.Dst != dst {
+			t.Errorf("a packet for %v becomes %+v", to, p)
+		}
+	}
+}
+
+// A request that does not tell the address of Ethernet does not change what is known.
+func TestRequestWithoutAddress(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(configuration)
+	router := parsed(t).source(alice.ip[1])
+	w.send(alice.port, packet.Ask(alice.mac, alice.ip[1], router))
+	ip := &layers.IPv6{Version: 6, HopLimit: 255, SrcIP: alice.ip[1].AsSlice(), DstIP: router.AsSlice(),
+		NextHeader: layers.IPProtocolICMPv6}
+	icmp := &layers.ICMPv6{TypeCode: layers.CreateICMPv6TypeCode(packet.NeighbourSolicitation, 0)}
+	if err := icmp.SetNetworkLayerForChecksum(ip); err != nil {
+		t.Fatal(err)
+	}
+	w.send(alice.port, write(&layers.Ethernet{SrcMAC: alice.mac[:], DstMAC: lan[:],
+		EthernetType: layers.EthernetTypeIPv6}, ip, icmp,
+		&layers.ICMPv6NeighborSolicitation{TargetAddress: router.AsSlice()}))
+	if p := one(t, w.send(bob.port, ping(bob.mac, wan, bob.ip[1], alice.ip[1], 9)), alice.port); p.Dst != alice.mac {
+		t.Errorf("alice is known as %v", p.Dst)
 	}
 }
 

@@ -146,6 +146,10 @@ func ping(src, dst of13.MAC, from, to netip.Addr, ttl byte) []byte {
 		_ = icmp.SetNetworkLayerForChecksum(ip) // no error for IPv6
 		parts = append(parts, ip, icmp, &layers.ICMPv6Echo{SeqNumber: 1})
 	}
+	return write(parts...)
+}
+
+func write(parts ...gopacket.SerializableLayer) []byte {
 	b := gopacket.NewSerializeBuffer()
 	how := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
 	if err := gopacket.SerializeLayers(b, how, parts...); err != nil {

@@ -36,8 +36,12 @@ type routed struct {
 
 func startRouted(t *testing.T, m mode) *routed {
 	t.Helper()
+	groups := "groups: 1\n"
+	if m.stock {
+		groups = "groups: per-controller\n"
+	}
 	r := &routed{testCluster: m.start(t, 1, cluster.Config{Apps: []string{"firewall", "router"}, Binary: plain,
-		Patience: 4 * patience, Sections: "groups: per-controller\n"}), web: newWeb(t)}
+		Patience: 4 * patience, Sections: groups}), web: newWeb(t)}
 	lab := r.lab()
 	var err error
 	r.sw, err = lab.AddSwitch("s1", 1)
@@ -146,11 +150,12 @@ func TestRouterBehindFirewall(t *testing.T) {
 		allowed := r.at[0].stream(t, datagram(8080, "yes"))
 		flows := func() bool { return r.at[1].count("yes") > 0 }
 		await.Until(t, "a datagram that the list allows", flows)
-		r.check(r.leader().Kill())
+		leader := r.leader()
+		r.put("/apps/firewall/list", fmt.Sprintf(accessList, 1023))
+		r.check(leader.Kill()) // while the list changes
+		r.decides(2, "")
 		seen := r.at[1].count("yes")
 		await.Until(t, "datagrams after the death of the leader", func() bool { return r.at[1].count("yes") > seen })
-		r.put("/apps/firewall/list", fmt.Sprintf(accessList, 1023))
-		r.decides(2, "")
 		r.reach("10.0.2.10", "1 received")
 		r.check(r.sw.Kill())
 		r.check(r.sw.Start())
