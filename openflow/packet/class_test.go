@@ -91,3 +91,25 @@ func TestClass(t *testing.T) {
 		t.Errorf("%d matches, %v, want %d", len(list), err, 2*maxCover*maxCover)
 	}
 }
+
+// Any text is refused, or becomes valid matches.
+func FuzzClass(f *testing.F) {
+	f.Add("tcp", "10.0.0.0/8", "", "1-1023", "80", uint16(0), true)
+	f.Add("89", "", "2001:db8::/32", "", "", uint16(4095), true)
+	f.Add("icmp", "::ffff:10.0.0.1", "fe80::1%1", "1", "", uint16(0), false)
+	f.Fuzz(func(t *testing.T, protocol, source, destination, from, to string, vlan uint16, tagged bool) {
+		c := Class{Protocol: protocol, Source: source, Destination: destination, SourcePorts: from, DestinationPorts: to}
+		if tagged {
+			c.VLAN = &vlan
+		}
+		list, err := c.Matches(of13.Match(nil).WithInPort(1))
+		if (err == nil) != (len(list) > 0) || len(list) > 2*maxCover*maxCover {
+			t.Errorf("%+v is %d matches, %v", c, len(list), err)
+		}
+		for _, m := range list {
+			if err := m.Validate(); err != nil {
+				t.Errorf("%+v: %v: %v", c, m, err)
+			}
+		}
+	})
+}
