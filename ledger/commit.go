@@ -192,8 +192,7 @@ func (c *Core) Failures() []Failure {
 	return f
 }
 
-// Snapshot encodes the replicated state. Equal states give equal bytes. A leader must be Quiet, and there must be no
-// call of Freeze without Thaw.
+// Snapshot encodes the replicated state. Equal states give equal bytes. A leader must be Quiet.
 func (c *Core) Snapshot() ([]byte, error) {
 	if err := c.still(); err != nil {
 		return nil, err

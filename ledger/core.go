@@ -442,7 +442,7 @@ func (c *Core) savepoint(m *savepoint) {
 	b := &c.batch
 	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
 		len(c.stalled)
-	m.waits, m.replayed, m.observed = b.waits, c.replayedPosition(), len(b.observed)
+	m.waits, m.replayed, m.observed, m.old = b.waits, c.replayedPosition(), len(b.observed), b.old.n
 }
 
 // rewind undoes the changes of an application in this transaction since m.
@@ -454,7 +454,9 @@ func (c *Core) rewind(m savepoint) error {
 			c.schedule(u.timer.due, u.timer.name) // the heap may have been rebuilt without it
 		}
 	}
+	clear(b.undo[m.undo:])
 	b.undo, b.buf, b.waits, b.observed = b.undo[:m.undo], b.buf[:m.buf], m.waits, b.observed[:m.observed]
+	b.old.cut(m.old)
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]

@@ -36,7 +36,7 @@ func (t *table) drop(cell Key, undone func(undo)) {
 
 // add adds a cell, which is not there. Its fields belong to the table afterwards.
 func (t *table) add(cell Key, fields cells.Cell, undone func(undo)) {
-	undone(undo{kind: undoCell, value: &oldValue{table: t, cell: cell, fields: t.cells.Take(cell)}})
+	t.drop(cell, undone)
 	t.cells.Set(cell, fields)
 }
 

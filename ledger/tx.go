@@ -79,6 +79,9 @@ func (tx *Tx) Get(t *Table, cell, field Key) ([]byte, bool) {
 	return t.cells.Get(cell, field)
 }
 
+// Count returns how many fields a cell has.
+func (tx *Tx) Count(t *Table, cell Key) int { return t.cells.Count(cell) }
+
 // Fields yields the fields of a cell in key order: those that there are when the loop begins, unless its body deletes
 // them.
 func (tx *Tx) Fields(t *Table, cell Key) iter.Seq2[Key, []byte] { return t.cells.Range(cell, Key{}) }

@@ -73,7 +73,7 @@ type oldValues struct {
 
 const oldBlock = 64
 
-// add keeps an old value until the next reset.
+// add keeps an old value until it is cut.
 func (o *oldValues) add(v oldValue) *oldValue {
 	b := o.n / oldBlock
 	if b == len(o.blocks) {
@@ -85,12 +85,23 @@ func (o *oldValues) add(v oldValue) *oldValue {
 	return at
 }
 
-// reset forgets all old values. Their memory is used again.
-func (o *oldValues) reset() {
-	for i := 0; i < o.n; i += oldBlock {
-		*o.blocks[i/oldBlock] = [oldBlock]oldValue{}
+// cut forgets the values from n on.
+func (o *oldValues) cut(n int) {
+	for ; o.n > n; o.n-- {
+		o.blocks[(o.n-1)/oldBlock][(o.n-1)%oldBlock] = oldValue{}
 	}
-	o.n = 0
+}
+
+// maxOldBlocks bounds the memory that a batch keeps for the next one: about 0.5 MiB.
+const maxOldBlocks = 64
+
+// reset forgets all values. Some of the memory is used again.
+func (o *oldValues) reset() {
+	o.cut(0)
+	if len(o.blocks) > maxOldBlocks {
+		clear(o.blocks[maxOldBlocks:])
+		o.blocks = o.blocks[:maxOldBlocks]
+	}
 }
 
 // revertIn undoes a change of a value or of a cell in the table that was changed, or in a copy of it.
@@ -110,7 +121,7 @@ func (s *state) revert(list []undo) error {
 	for i := len(list) - 1; i >= 0; i-- {
 		u := &list[i]
 		switch u.kind {
-		case undoValue:
+		case undoValue, undoCell:
 			u.revertIn(u.value.table.cells)
 		case undoEvent:
 			u.sw.events--
@@ -132,8 +143,6 @@ func (s *state) revert(list []undo) error {
 			}
 		case undoReceive:
 			u.link.in.received = u.link.received
-		case undoCell:
-			u.revertIn(u.value.table.cells)
 		case undoTable:
 			u.value.table.cells = u.value.all
 		case undoMove:

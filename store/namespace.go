@@ -439,7 +439,7 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 	if err != nil {
 		return err
 	}
-	for range n.tx.Fields(n.tx.Table(rowTable), n.rows(t)) {
+	if n.tx.Count(n.tx.Table(rowTable), n.rows(t)) > 0 {
 		return Fail(Conflict, "table %q has rows: delete them first", o.Table)
 	}
 	n.meta.tables--

@@ -97,7 +97,7 @@ func (p phase) run(each time.Duration) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	site, err := p.cluster(dir)
+	file, err := p.cluster(dir)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (p phase) run(each time.Duration) (err error) {
 		})
 	}
 	defer func() { cancel(nil); running.Wait() }()
-	on, err := serve(ctx, start, site)
+	on, err := serve(ctx, start, file)
 	if err != nil {
 		return err
 	}

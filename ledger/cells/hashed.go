@@ -27,7 +27,7 @@ type hashed[V any] struct {
 }
 
 // bucketSize is how many keys a bucket has at most, and maxDepth how many bits a directory distinguishes. At that depth
-// buckets grow: it is not reached, since nobody knows the seeds of the hash.
+// buckets grow. Nobody knows the seeds of the hash, so only chance could lead there.
 const (
 	bucketSize = 32
 	maxDepth   = 28
@@ -53,13 +53,13 @@ var (
 	textSeed = maphash.MakeSeed()
 )
 
+// hash multiplies a number twice: after one multiplication, keys in steps are in few buckets with some seeds.
 func hash(k Key) uint64 {
 	hi, lo := bits.Mul64(k.A^seeds[0], seeds[1])
-	h := hi ^ lo
-	if k.B == 0 && k.S == "" {
-		return h
+	hi, lo = bits.Mul64(hi^lo^k.B, seeds[2])
+	if k.S == "" {
+		return hi ^ lo
 	}
-	hi, lo = bits.Mul64(h^k.B, seeds[2])
 	return hi ^ lo ^ maphash.String(textSeed, k.S)
 }
 
@@ -270,6 +270,21 @@ func (m *hashed[V]) delete(k Key) {
 	if m.sorted {
 		m.order.delete(m.owner, k)
 	}
+	if len(m.dir) > smallDir && m.n < len(m.dir)/8 {
+		m.shrink()
+	}
+}
+
+// smallDir is the length of a directory that is not made shorter.
+const smallDir = 64
+
+// shrink moves all keys, of which there are few, to a directory of the right length.
+func (m *hashed[V]) shrink() {
+	small := (*hashed[V])(nil).owned(m.owner)
+	for k, v := range m.all() {
+		*small.put(k) = *v
+	}
+	m.shift, m.dir = small.shift, small.dir
 }
 
 // join makes one bucket of two small ones which were one before they were split.

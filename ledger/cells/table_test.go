@@ -302,7 +302,7 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// What is gone gives back its memory, but for the directory.
+// What is gone gives back its memory.
 func TestFewKeysOfMany(t *testing.T) {
 	var table Table
 	for i := range uint64(20_000) {
@@ -323,8 +323,24 @@ func TestFewKeysOfMany(t *testing.T) {
 	if room > 200 {
 		t.Errorf("room for %d keys, in %d buckets, has the last 10", room, len(buckets))
 	}
+	if len(m.dir) > smallDir {
+		t.Errorf("a directory of %d buckets has them", len(m.dir))
+	}
 	if n := len(m.order.root.kids); n > 3 {
 		t.Errorf("%d nodes have them in order", n)
+	}
+}
+
+// Keys in steps are spread, whatever the seeds are.
+func TestKeysInSteps(t *testing.T) {
+	for shift := range 45 {
+		var table Table
+		for i := range uint64(2000) {
+			table.Put(Key{}, Key{A: (i + 1) << shift}, []byte("v"))
+		}
+		if n := len(table.cell(Key{}).fields.dir); n > 2048 {
+			t.Errorf("2000 keys in steps of 1<<%d have a directory of %d", shift, n)
+		}
 	}
 }
 
