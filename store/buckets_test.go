@@ -299,6 +299,29 @@ func (r *replicas) differs(ns string) string {
 	return ""
 }
 
+// A request may change as many tables and components as it has room for.
+func TestManyInBuckets(t *testing.T) {
+	const ns, each = "n/3", 20
+	r := newReplicas(t)
+	q := Request{Namespace: ns}
+	for i := range each {
+		q.Transactions = append(q.Transactions, []Op{{Kind: CreateTable, Table: fmt.Sprint("t", i)}},
+			[]Op{upload(fmt.Sprint("c", i), "def run(args): return 1")})
+	}
+	out := r.split(q, nil)
+	if out.Error != nil {
+		t.Fatal(out.Error)
+	}
+	for i := range out.Outcomes {
+		if err := out.Outcomes[i].Error; err != nil {
+			t.Errorf("transaction %d: %v", i, err)
+		}
+	}
+	if differs := r.differs(ns); differs != "" {
+		t.Error(differs)
+	}
+}
+
 // Property: whatever several controllers do at the same time, all buckets have the same tables and components in the
 // end. If some of them die, that is so after everything was asked once more.
 func TestBucketsAlike(t *testing.T) {

@@ -79,7 +79,7 @@ func mergePages(a []Row, nextA string, b []Row, nextB string, limit int) (rows [
 	return rows, next
 }
 
-// maxRounds bounds how often a Split has buckets adopt something. It does so again if others have changed tables or
+// maxRounds bounds how often a Split has buckets adopt something again, because others have changed tables or
 // components at the same time.
 const maxRounds = 16
 
@@ -138,10 +138,6 @@ func (s *Split) spread(t int) []Part {
 	if why := s.outcomes[t].Error; why != nil && why.Code != already[o.Kind] {
 		return nil
 	}
-	if s.rounds++; s.rounds > maxRounds {
-		s.ended = Fail(Unavailable, "others change the tables and components of namespace %s", s.request.Namespace)
-		return nil
-	}
 	look := Op{Kind: ListTables, Start: o.Table}
 	if o.Component != "" {
 		look = Op{Kind: ListComponents, Start: o.Component}
@@ -185,6 +181,11 @@ func (s *Split) adopt(t int, k kept) (parts []Part) {
 		switch failed := s.outcomes[t].Error; {
 		case failed != before.Error: // a bucket has refused
 		case late:
+			if s.rounds++; s.rounds > maxRounds {
+				s.ended = Fail(Unavailable, "others change the tables and components of namespace %s",
+					s.request.Namespace)
+				return nil
+			}
 			return s.spread(t)
 		case failed != nil && s.adopted[t] && k.fits(o):
 			s.outcomes[t] = Outcome{Revision: k.revision, Results: []Result{{Version: cmp.Or(k.version, k.revision)}}}

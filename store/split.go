@@ -18,7 +18,7 @@ type Split struct {
 	at       []int           // where each transaction is executed
 	outcomes []Outcome       // of the transactions
 	steps    []func() []Part // that follow
-	rounds   int             // in which buckets were to adopt something
+	rounds   int             // in which buckets were to adopt something again
 	adopted  map[int]bool    // transactions of which a bucket did
 	read     int             // bytes of all outcomes that only read
 
