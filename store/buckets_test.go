@@ -231,6 +231,7 @@ func TestBucketsHalfWay(t *testing.T) {
 		{Op{Kind: CreateTable, Table: "t", Definition: definition}, Exists},
 		{Op{Kind: Upload, Component: "c", Source: source}, 0},
 		{Op{Kind: Upload, Component: "c", Source: source + "1"}, 0},
+		{Op{Kind: Upload, Component: "c", Source: source, Condition: version(0)}, Conflict},
 		{Op{Kind: RemoveComponent, Component: "c"}, NotFound},
 		{Op{Kind: DropTable, Table: "t"}, NoTable},
 	} {

@@ -159,7 +159,7 @@ func (s *Split) spread(t int) []Part {
 }
 
 // already are the codes that bucket 0 refuses ops with if it has the table or component as it is to be.
-var already = map[Kind]Code{CreateTable: Exists, DropTable: NoTable, RemoveComponent: NotFound}
+var already = map[Kind]Code{CreateTable: Exists, DropTable: NoTable, Upload: Conflict, RemoveComponent: NotFound}
 
 // adopt has all buckets but bucket 0 adopt what this has.
 func (s *Split) adopt(t int, k kept) (parts []Part) {
@@ -198,6 +198,8 @@ func (s *Split) adopt(t int, k kept) (parts []Part) {
 // fits reports whether bucket 0 has what an op asks for.
 func (k *kept) fits(o *Op) bool {
 	switch {
+	case o.Kind == Upload:
+		return k.version != 0 && k.source == o.Source
 	case o.Kind != CreateTable:
 		return k.version == 0
 	case k.version == 0:
