@@ -35,12 +35,14 @@ func (o *Op) checkComponent() *Error {
 		return Fail(Invalid, "a component has at most %d arguments, these are %d", MaxColumns, len(o.Columns))
 	case o.Condition != nil && (o.Kind != Upload || o.Condition.Columns != nil):
 		return Fail(Invalid, "%s has no such condition", o.Kind)
-	case o.Kind != ListComponents && o.Start != "":
+	case o.Kind != ListComponents && (o.Start != "" || o.Limit != 0):
 		return Fail(Invalid, "%s has no range", o.Kind)
+	case o.Limit < 0 || o.Limit > MaxPage:
+		return Fail(Invalid, "a list has at most %d components: read the next ones from next on", MaxPage)
 	case len(o.Key) > MaxKey:
 		return Fail(Invalid, "a key has at most %d bytes, this one has %d", MaxKey, len(o.Key))
 	case o.Table != "" || o.Key != "" && o.Kind != Run || o.Only != nil || o.Column != "" || o.Delta != 0 ||
-		o.End != "" || o.Prefix != "" || o.Limit != 0 || o.Definition != nil:
+		o.End != "" || o.Prefix != "" || o.Definition != nil:
 		return Fail(Invalid, "%s has no table, and nothing that belongs to rows", o.Kind)
 	}
 	return o.checkSizes()
@@ -116,6 +118,10 @@ func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Resul
 func (n *namespace) listComponents(o *Op, out *Result) error {
 	out.Components = map[string]Component{}
 	for field, b := range n.tx.FieldsFrom(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Start}) {
+		if o.Limit > 0 && len(out.Components) == o.Limit {
+			out.Next = field.S
+			return nil
+		}
 		c := decodeComponent(b)
 		if !n.fits(32 + len(field.S) + len(c.source)) {
 			if len(out.Components) == 0 {

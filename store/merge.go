@@ -138,9 +138,9 @@ func (s *Split) spread(t int) []Part {
 	if why := s.outcomes[t].Error; why != nil && why.Code != already[o.Kind] {
 		return nil
 	}
-	look := Op{Kind: ListTables, Start: o.Table}
+	look := Op{Kind: ListTables, Start: o.Table, Limit: 1}
 	if o.Component != "" {
-		look = Op{Kind: ListComponents, Start: o.Component}
+		look = Op{Kind: ListComponents, Start: o.Component, Limit: 1}
 	}
 	return []Part{s.part(0, func(r *Response) {
 		if s.fails(t, r) {

@@ -456,6 +456,10 @@ func (n *namespace) listTables(o *Op, out *Result) error {
 		if err != nil {
 			return err
 		}
+		if o.Limit > 0 && len(out.Tables) == o.Limit {
+			out.Next = field.S
+			return nil
+		}
 		listed := Table{t.ID, t.Definition}
 		if !n.fits(listed.size(field.S)) {
 			if len(out.Tables) == 0 {

@@ -98,7 +98,7 @@ type Op struct {
 	Delta  int64  // Add
 
 	// List: the rows with Start <= key < End that begin with Prefix, at most Limit; "" and 0 are no bound. ListTables
-	// and ListComponents have Start.
+	// and ListComponents have Start and Limit.
 	Start, End, Prefix string
 	Limit              int
 
@@ -400,7 +400,7 @@ func (o *Op) check() *Error {
 		return Fail(Invalid, "%s does not select columns", o.Kind)
 	case o.Kind != Add && (o.Column != "" || o.Delta != 0):
 		return Fail(Invalid, "%s has no column and delta: they are for add", o.Kind)
-	case o.Kind != List && (o.Start != "" && o.Kind != ListTables || o.End != "" || o.Prefix != "" || o.Limit != 0):
+	case o.Kind != List && (o.Kind != ListTables && (o.Start != "" || o.Limit != 0) || o.End != "" || o.Prefix != ""):
 		return Fail(Invalid, "%s has no range", o.Kind)
 	case o.Limit < 0 || o.Limit > MaxPage:
 		return Fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)

@@ -140,6 +140,28 @@ func TestSplit(t *testing.T) {
 	})
 }
 
+// To find one table or component, a Split does not read those after it.
+func TestSplitReadsOne(t *testing.T) {
+	r := newReplicas(t)
+	for i := range 5 {
+		r.must("n", Op{Kind: CreateTable, Table: fmt.Sprint("t", i)}, upload(fmt.Sprint("c", i), "def run(args): return 1"))
+	}
+	s, err := NewSplit(Request{Namespace: "n/2", Transactions: [][]Op{{{Kind: CreateTable, Table: "t1"}},
+		{{Kind: RemoveComponent, Component: "c1"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Answer(s.Next()[0], Response{Outcomes: []Outcome{{Results: []Result{{}}}, {Results: []Result{{}}}}})
+	look := s.Next()[0].Request.Transactions[0][0]
+	s.outcomes[0].Error = Fail(Invalid, "this one is done")
+	component := s.spread(1)[0].Request.Transactions[0][0]
+	tables, components := r.must("n", look)[0], r.must("n", component)[0]
+	if len(tables.Tables) != 1 || tables.Tables["t1"].Version == 0 || tables.Next != "t2" ||
+		len(components.Components) != 1 || components.Components["c1"].Version == 0 || components.Next != "c2" {
+		t.Errorf("it reads %+v and %+v", tables, components)
+	}
+}
+
 // How refusals of parts become one response.
 func TestSplitRefused(t *testing.T) {
 	ok := Response{Outcomes: []Outcome{{Results: []Result{{Version: 1}}}}}
