@@ -23,26 +23,33 @@ func (r *replicas) split(q Request, lose func(p Part) int) Response {
 	}
 	for parts := s.Next(); len(parts) > 0; parts = s.Next() {
 		rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-		for _, p := range parts {
-			fate := 0
-			if lose != nil {
-				fate = lose(p)
-			}
-			if fate == 1 {
-				s.Answer(p, Response{Error: Fail(Unavailable, "nobody leads")})
-				continue
-			}
-			answer := r.callBucket(&p.Request)
-			if fate == 2 {
-				answer = Response{Error: Fail(Unknown, "no answer in time")}
-			}
-			s.Answer(p, answer)
-		}
+		r.parts(s, parts, lose)
 	}
 	encoded := s.Response()
+	r.parts(s, s.Undo(), lose)
 	var out Response
 	r.check(out.Decode(encoded.Append(nil)))
 	return out
+}
+
+// parts executes some parts.
+func (r *replicas) parts(s *Split, parts []Part, lose func(p Part) int) {
+	r.t.Helper()
+	for _, p := range parts {
+		fate := 0
+		if lose != nil {
+			fate = lose(p)
+		}
+		if fate == 1 {
+			s.Answer(p, Response{Error: Fail(Unavailable, "nobody leads")})
+			continue
+		}
+		answer := r.callBucket(&p.Request)
+		if fate == 2 {
+			answer = Response{Error: Fail(Unknown, "no answer in time")}
+		}
+		s.Answer(p, answer)
+	}
 }
 
 // callBucket executes the request of a controller.
@@ -415,6 +422,35 @@ func TestBucketsOnce(t *testing.T) {
 		t.Errorf("after its end: %+v", out)
 	}
 	r.rows()
+}
+
+// Attempts to open a session that not all buckets answer leave none in the others.
+func TestSessionHalfWay(t *testing.T) {
+	const ns = "n/4"
+	r := newReplicas(t)
+	q := Request{Namespace: ns, Transactions: [][]Op{{{Kind: OpenSession}}}}
+	for range MaxSessions + 1 {
+		out := r.split(q, func(p Part) int {
+			if p.Request.Namespace == ns+"/3" {
+				return 1
+			}
+			return 0
+		})
+		if code(out.Error) != Unknown {
+			t.Fatalf("a bucket has not answered: %+v", out)
+		}
+	}
+	for range MaxSessions { // and one that is full refuses all
+		if out := r.callBucket(&Request{Namespace: ns + "/2", Transactions: [][]Op{{{Kind: OpenSession}}}}); out.Error != nil ||
+			out.Outcomes[0].Error != nil {
+			t.Fatal(out)
+		}
+	}
+	for range MaxSessions + 1 {
+		if _, err := r.one(ns, Op{Kind: OpenSession}); code(err) != TooLarge || !strings.Contains(err.Message, ns+"/2") {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A bucket to which a session writes nothing forgets it. Then only the transactions of that bucket are refused.

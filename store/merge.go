@@ -111,10 +111,30 @@ func (s *Split) lookForRows() (parts []Part) {
 // join has all buckets but bucket 0 open the session that this has opened.
 func (s *Split) join(t int) (parts []Part) {
 	if out := &s.outcomes[t]; out.Error == nil && len(out.Results) == 1 {
-		o := Op{Kind: join, Delta: int64(out.Results[0].Session)}
+		s.opened, s.opens = out.Results[0].Session, t
+		o := Op{Kind: join, Delta: int64(s.opened)}
 		for bucket := 1; bucket < s.of; bucket++ {
-			parts = append(parts, s.part(bucket, func(r *Response) { s.fails(t, r) }, []Op{o}))
+			parts = append(parts, s.part(bucket, func(r *Response) {
+				if !s.fails(t, r) {
+					s.joined = append(s.joined, bucket)
+				}
+			}, []Op{o}))
 		}
+	}
+	return parts
+}
+
+// Undo returns parts that are to be executed after the response was made: they close a session that the client is not
+// told of, because some bucket has not opened it. The client asks for another one, again and again, and buckets have
+// room for MaxSessions.
+func (s *Split) Undo() (parts []Part) {
+	if s.opened == 0 || s.ended == nil && s.outcomes[s.opens].Error == nil {
+		return nil
+	}
+	for _, bucket := range append([]int{0}, s.joined...) {
+		p := s.part(bucket, func(*Response) {}, []Op{{Kind: CloseSession}})
+		p.Request.Session, p.Request.Seq = s.opened, 1
+		parts = append(parts, p)
 	}
 	return parts
 }

@@ -9,6 +9,7 @@ import "fmt"
 //		// execute them side by side; for each, in any order: s.Answer(part, response)
 //	}
 //	response := s.Response()
+//	// execute those of s.Undo() too
 //
 // What a bucket is asked with the session of the client depends on the request alone. So it is the same if the client
 // repeats the request, and the answer that the bucket has kept fits.
@@ -21,6 +22,9 @@ type Split struct {
 	rounds   int             // in which buckets were to adopt something again
 	adopted  map[int]bool    // transactions of which a bucket did
 	read     int             // bytes of all outcomes that only read
+	opened   uint64          // the session that bucket 0 has opened
+	opens    int             // the transaction that asks for it
+	joined   []int           // buckets that have opened it too
 
 	executed bool   // some bucket has executed something that may write
 	ended    *Error // a bucket has not answered

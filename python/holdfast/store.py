@@ -29,6 +29,7 @@ _ATTEMPT_SECONDS = 8.0  # controllers answer within 5
 _LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
 _CLOSE_SECONDS = 1.0
 _SESSION_SECONDS = 30.0  # in a namespace with buckets; a bucket to which nothing is written keeps it for a minute
+_OPEN_SECONDS, _OPEN_PAUSE_SECONDS = 2.0, 10.0  # of an attempt to open the next one, and after it
 
 Columns = Mapping[str, bytes]
 Revision = int | tuple[int, ...]  # in a namespace with buckets, that of each bucket
@@ -152,7 +153,7 @@ class Client:
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
         self._session = 0
-        self._session_end = 0.0  # then another one is opened
+        self._session_end = 0.0  # from then on, the next one is asked for
         self._seq = 0
 
     def __enter__(self) -> "Client":
@@ -266,10 +267,10 @@ class Client:
             answer, _ = self._ask({"transactions": [{"ops": ops}]}, end)
             return _outcome(answer)
         while True:
-            if not self._session or "/" in self._namespace and time.monotonic() > self._session_end:
-                session_end = time.monotonic() + _SESSION_SECONDS
-                opened, _ = self._ask({"transactions": [{"ops": [op("open_session")]}]}, end)
-                self._session, self._session_end, self._seq = _outcome(opened)[0].session, session_end, 0
+            if not self._session:
+                self._open_session(end)
+            elif "/" in self._namespace and time.monotonic() > self._session_end:
+                self._next_session(end)
             self._seq += 1
             request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),
                        "transactions": [{"ops": ops}]}
@@ -288,6 +289,27 @@ class Client:
                 self._session = 0
                 raise UnknownError(why["message"])
             return _outcome(answer)
+
+    def _open_session(self, end: float) -> None:
+        session_end = time.monotonic() + _SESSION_SECONDS
+        opened, _ = self._ask({"transactions": [{"ops": [op("open_session")]}]}, end)
+        self._session, self._session_end, self._seq = _outcome(opened)[0].session, session_end, 0
+
+    def _next_session(self, end: float) -> None:
+        """Replaces the session. A bucket without a leader must not stop the writes to others: if the next session
+        cannot be opened now, the present one is used until a bucket has forgotten it."""
+        session, seq = self._session, self._seq
+        try:
+            self._open_session(min(end, time.monotonic() + _OPEN_SECONDS))
+        except (StoreError, NobodyAnswersError):
+            self._session_end = time.monotonic() + _OPEN_PAUSE_SECONDS
+            return
+        close = {"session": str(session), "seq": str(seq + 1), "acked": str(seq),
+                 "transactions": [{"ops": [op("close_session")]}]}
+        try:
+            self._ask(close, min(end, time.monotonic() + _CLOSE_SECONDS))
+        except (StoreError, UnknownError, NobodyAnswersError):
+            pass  # it expires
 
     def _ask(self, request: dict[str, Any], end: float) -> tuple[dict[str, Any], int]:
         """Returns the response, and how often the request was sent to a controller that may have received it."""
@@ -312,9 +334,12 @@ class Client:
         raise NobodyAnswersError(f"no controller answers: {why}")
 
     def _connect(self, end: float) -> http.client.HTTPConnection:
+        timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
         if self._connection is None:
-            timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
             self._connection = _open(self._addresses[self._at], timeout, self._tls)
+        self._connection.timeout = timeout  # of this attempt, also if it connects again
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(timeout)
         return self._connection
 
     def _disconnect(self) -> None:

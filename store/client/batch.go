@@ -8,10 +8,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
-// Reads and writes are sent in different requests: an answer to writes is kept by the namespace, and bounded.
+// Reads and writes are sent in different requests: an answer to writes is kept by the namespace, and bounded. Requests
+// that open and close sessions hold up neither of them.
 const (
 	reads = iota
 	writes
+	sessions
 	lanes
 )
 
@@ -45,7 +47,8 @@ type lane struct {
 type batch struct {
 	id           uint64
 	session, seq uint64
-	work         []*work
+	work         []*work   // none: it opens a session, or closes its own
+	asked        time.Time // it opens a session: since when
 	attempts     int
 	on           *connection // where it was sent last
 }
@@ -70,6 +73,9 @@ func (c *Client) next(on *connection) []byte {
 				return c.request(b, on)
 			}
 		}
+	}
+	if b := c.closeReplaced(); b != nil {
+		return c.request(b, on)
 	}
 	for i := range c.lanes {
 		if b := c.cut(i); b != nil {
@@ -104,10 +110,10 @@ func (c *Client) cut(i int) *batch {
 	c.batches++
 	b := &batch{id: c.batches}
 	if i == writes {
-		if c.session == 0 || c.opening || c.outlived() {
+		if c.opens() {
 			return c.openSession(b)
 		}
-		if c.last-c.acked >= store.Window {
+		if c.awaitsSession() || c.last-c.acked >= store.Window {
 			return nil
 		}
 		c.last++
@@ -129,23 +135,6 @@ func (c *Client) cut(i int) *batch {
 	return b
 }
 
-// outlived reports whether another session is to be opened. In a namespace with buckets, a bucket to which nothing is
-// written keeps a session for store.SessionTime only. A request that is repeated must be answered until then.
-func (c *Client) outlived() bool {
-	return store.Buckets(c.namespace) > 0 && time.Since(c.asked) > store.SessionTime/2
-}
-
-// openSession makes b a request for a session, unless there is one already. It is among the reads: the session of one
-// that is repeated expires.
-func (c *Client) openSession(b *batch) *batch {
-	if c.opening {
-		return nil
-	}
-	c.opening, c.asked = true, time.Now()
-	c.lanes[reads].sent = append(c.lanes[reads].sent, b)
-	return b
-}
-
 // request returns the encoded request of a batch that is sent now.
 func (c *Client) request(b *batch, on *connection) []byte {
 	b.on = on
@@ -154,8 +143,13 @@ func (c *Client) request(b *batch, on *connection) []byte {
 	if b.session == c.session && b.session != 0 {
 		r.Acked = min(c.acked, b.seq-1)
 	}
-	if len(b.work) == 0 {
+	switch {
+	case len(b.work) > 0:
+	case b.session == 0:
 		r.Transactions = [][]store.Op{{{Kind: store.OpenSession}}}
+	default:
+		r.Acked = b.seq - 1
+		r.Transactions = [][]store.Op{{{Kind: store.CloseSession}}}
 	}
 	encoded := r.Append(nil)
 	for _, w := range b.work {
@@ -174,8 +168,10 @@ func (c *Client) answered(r *store.Response) error {
 		return nil // it came twice
 	}
 	b := l.sent[i]
+	unanswered := r.Error != nil && (r.Error.Code == store.Unavailable || r.Error.Code == store.Unknown)
 	switch {
-	case r.Error != nil && (r.Error.Code == store.Unavailable || r.Error.Code == store.Unknown):
+	case unanswered && c.spares(b):
+	case unanswered:
 		return r.Error // it is sent again
 	case r.Error == nil && !b.fits(r.Outcomes):
 		return errors.New("the response does not fit the request")
@@ -184,8 +180,9 @@ func (c *Client) answered(r *store.Response) error {
 	c.some = true
 	c.advance()
 	switch {
-	case len(b.work) == 0:
-		c.opened(r)
+	case len(b.work) == 0 && b.session == 0:
+		c.opened(b, r)
+	case len(b.work) == 0: // a session that is not closed expires
 	case r.Error == nil:
 		c.distribute(b, l, r.Outcomes)
 	default:
@@ -207,7 +204,7 @@ func (c *Client) find(id uint64) (l *lane, i int) {
 // fits reports whether these can be the outcomes of a batch.
 func (b *batch) fits(outcomes []store.Outcome) bool {
 	if len(b.work) == 0 {
-		return len(outcomes) == 1 && (outcomes[0].Error != nil || len(outcomes[0].Results) == 1)
+		return b.session != 0 || len(outcomes) == 1 && (outcomes[0].Error != nil || len(outcomes[0].Results) == 1)
 	}
 	n := 0
 	for _, w := range b.work {
@@ -224,25 +221,6 @@ func (c *Client) advance() {
 			c.acked = min(c.acked, b.seq-1)
 		}
 	}
-}
-
-// opened takes the answer to openSession.
-func (c *Client) opened(r *store.Response) {
-	c.opening = false
-	var why *store.Error
-	switch {
-	case r.Error != nil:
-		why = r.Error
-	case r.Outcomes[0].Error != nil:
-		why = r.Outcomes[0].Error
-	default:
-		c.session, c.acked, c.last = r.Outcomes[0].Results[0].Session, 0, 0
-		return
-	}
-	for _, w := range c.lanes[writes].queue {
-		w.answer(nil, why)
-	}
-	c.lanes[writes].queue = nil
 }
 
 // distribute gives each work its outcomes. One that was refused because the request with all of them is too large for
@@ -274,13 +252,6 @@ func isExpired(o store.Outcome) bool { return o.Error != nil && o.Error.Code == 
 
 func allExpired(list []store.Outcome) bool {
 	return !slices.ContainsFunc(list, func(o store.Outcome) bool { return !isExpired(o) })
-}
-
-// expired forgets the session of a batch.
-func (c *Client) expired(b *batch) {
-	if c.session == b.session {
-		c.session, c.acked, c.last = 0, 0, 0
-	}
 }
 
 // again puts the work of a batch, which was not executed, before what waits.

@@ -220,6 +220,81 @@ func TestSessionOfBuckets(t *testing.T) {
 	count(at, 17)
 }
 
+// old makes the session of a client older.
+func (c *Client) old(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.reopen = c.asked.Add(-by), time.Time{}
+}
+
+// present returns the session of a client.
+func (c *Client) present() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// Buckets without a leader do not stop the writes to others, also when another session is due, and the client gets that
+// when they are back.
+func TestWritesWithoutOneGroup(t *testing.T) {
+	c, cl := serveBuckets(t)
+	const down = 2
+	keys := make([]string, store.Buckets(sharded)) // one of each bucket
+	for i := range 1000 {
+		keys[store.Bucket(fmt.Sprint(i), len(keys))] = fmt.Sprint(i)
+	}
+	put := func(when string, complete bool) {
+		t.Helper()
+		for bucket, key := range keys {
+			at := store.New().Place(store.ActorOf(store.BucketName(sharded, bucket)).Shard, []uint64{0, 1, 2})
+			leads := complete || at != down
+			within := 20 * time.Millisecond
+			if leads {
+				within = time.Minute
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			_, err := cl.Do(ctx, store.Op{Kind: store.Put, Table: "t", Key: key, Columns: store.Value(nil)})
+			if cancel(); (err == nil) != leads {
+				t.Errorf("%s, bucket %d of group %d: %v", when, bucket, at, err)
+			}
+		}
+	}
+	put("at first", true)
+	c.mu.Lock()
+	c.groups[down].Follow()
+	c.mu.Unlock()
+	session := cl.present()
+	put("without a leader", false)
+	cl.old(renewAfter)
+	put("when another session is due", false)
+	cl.old(store.SessionTime)
+	put("later", false)
+	c.mu.Lock()
+	if err := c.groups[down].Lead(99, c.now.UnixNano()); err != nil {
+		t.Error(err)
+	}
+	c.mu.Unlock()
+	cl.old(0)
+	put("back", true)
+	if cl.present() == session {
+		t.Errorf("the client does not go on in another session than %d", session)
+	}
+}
+
+// A client closes the sessions that it does not use any more, so many clients have room.
+func TestSessionsAreClosed(t *testing.T) {
+	_, cl := serveBuckets(t)
+	put := store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(nil)}
+	for range store.MaxSessions + 10 {
+		before := cl.present()
+		for cl.old(store.SessionTime); cl.present() == before; {
+			if _, err := cl.Do(t.Context(), put); err != nil {
+				t.Fatalf("after session %d: %v", before, err)
+			}
+		}
+	}
+}
+
 // A cache of a namespace with buckets keeps nothing.
 func TestCacheOfBuckets(t *testing.T) {
 	_, cl := serveBuckets(t)

@@ -32,8 +32,10 @@ type Client struct {
 	lanes [lanes]lane
 	// session is the present one. acked says up to which of its requests all are answered, and last is the last.
 	session, acked, last uint64
-	opening              bool      // a session is asked for
-	asked                time.Time // when the present session was asked for
+	opening              bool       // a session is asked for
+	asked                time.Time  // when the present session was asked for
+	reopen               time.Time  // the next one could not be opened, and is asked for again from then on
+	replaced             []replaced // sessions before the present one, to be closed
 	batches              uint64
 	why                  error // the last attempt failed
 	some                 bool  // is answered since

@@ -150,8 +150,11 @@ func (c *controllers) execute(q ledger.Call) ([]byte, error) {
 	}
 	core := c.groups[store.New().Place(q.Actor.Shard, numbers)]
 	err := core.Call(q)
+	if err != nil { // it does not lead
+		return nil, err
+	}
 	entry, ok := core.Cut()
-	if err == nil && ok {
+	if ok {
 		err = core.Commit(entry)
 	}
 	answers := core.Answers()

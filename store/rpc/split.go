@@ -11,6 +11,10 @@ import (
 // maxParts bounds the parts of a request that are executed at a time, and so their responses in memory.
 const maxParts = 16
 
+// undoTimeout bounds how long it takes to undo what a request has begun. Clients wait for longer than callTimeout and
+// this.
+const undoTimeout = time.Second
+
 // split executes an encoded request to a namespace with buckets, and returns an encoded response.
 func (s *server) split(ctx context.Context, request []byte) []byte {
 	var r store.Request
@@ -21,12 +25,17 @@ func (s *server) split(ctx context.Context, request []byte) []byte {
 	if refused != nil {
 		return store.Refusal(request, refused)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout) // as for one call
+	asking, cancel := context.WithTimeout(ctx, callTimeout) // as for one call
 	defer cancel()
 	for parts := of.Next(); len(parts) > 0; parts = of.Next() {
-		s.answer(ctx, of, parts)
+		s.answer(asking, of, parts)
 	}
 	out := of.Response()
+	if parts := of.Undo(); len(parts) > 0 {
+		undoing, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		s.answer(undoing, of, parts)
+	}
 	return out.Append(nil)
 }
 
