@@ -81,11 +81,14 @@ const (
 	adopt Kind = 128 + iota
 	// join opens the session that bucket 0 has opened. Its number is the delta.
 	join
+	// refuseDrop is refused in place of a DropTable, since another bucket has rows. So bucket 0 keeps the refusal for
+	// the session, and a late copy of the request does not drop the table after the rows are gone.
+	refuseDrop
 )
 
 // checkOp is Op.check for what is asked of this namespace.
 func (n *namespace) checkOp(o *Op) *Error {
-	if n.buckets > 0 && (o.Kind == adopt || o.Kind == join) {
+	if n.buckets > 0 && o.Kind >= adopt && o.Kind <= refuseDrop {
 		return nil // a controller has made it
 	}
 	return o.check()

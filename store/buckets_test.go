@@ -424,6 +424,44 @@ func TestBucketsOnce(t *testing.T) {
 	r.rows()
 }
 
+// A copy of a drop_table that comes late does what its client was told.
+func TestLateDrop(t *testing.T) {
+	const ns = "n/4"
+	r := newReplicas(t)
+	opened, _ := r.one(ns, Op{Kind: OpenSession})
+	key := keysOf(4)[2][0]
+	q := Request{Namespace: ns, Session: opened.Results[0].Session, Transactions: [][]Op{{{Kind: DropTable, Table: "t"}}}}
+	there := func(want Code) {
+		t.Helper()
+		if _, err := r.one(ns, putRow(key, "1")); code(err) != want {
+			t.Errorf("seq %d, a write after it: %v, want %v", q.Seq, err, want)
+		}
+	}
+	for _, want := range []Code{Conflict, 0} {
+		q.Seq, q.Acked = q.Seq+1, q.Seq
+		r.one(ns, Op{Kind: CreateTable, Table: "t"})
+		if want == Conflict {
+			there(0)
+		}
+		if out := r.split(q, nil); out.Error != nil || code(out.Outcomes[0].Error) != want {
+			t.Errorf("drop_table: %+v, want %v", out, want)
+		}
+		r.one(ns, Op{Kind: CreateTable, Table: "t"})
+		if there(0); want == Conflict {
+			r.one(ns, Op{Kind: Delete, Table: "t", Key: key})
+			if out := r.split(q, nil); out.Error != nil || code(out.Outcomes[0].Error) != want {
+				t.Errorf("a late copy of drop_table: %+v, want %v", out, want)
+			}
+			there(0)
+			r.one(ns, Op{Kind: Delete, Table: "t", Key: key})
+		} else if out := r.split(q, nil); out.Error != nil || out.Outcomes[0].Error != nil {
+			t.Errorf("a late copy of drop_table: %+v", out)
+		} else {
+			there(0) // it is another table of this name
+		}
+	}
+}
+
 // Attempts to open a session that not all buckets answer leave none in the others.
 func TestSessionHalfWay(t *testing.T) {
 	const ns = "n/4"

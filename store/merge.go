@@ -91,7 +91,8 @@ type kept struct {
 	source     string
 }
 
-// lookForRows refuses to drop a table of which a bucket has rows. They may come later: see spread.
+// lookForRows looks whether another bucket than bucket 0 has rows of a table that is to be dropped. They may come
+// later: see spread.
 func (s *Split) lookForRows() (parts []Part) {
 	o := Op{Kind: List, Table: s.request.Transactions[0][0].Table, Limit: 1}
 	if o.check() != nil {
@@ -100,8 +101,7 @@ func (s *Split) lookForRows() (parts []Part) {
 	for bucket := 1; bucket < s.of; bucket++ {
 		parts = append(parts, s.part(bucket, func(r *Response) {
 			if r.Error == nil && r.Outcomes[0].Error == nil && len(r.Outcomes[0].Results[0].Rows) > 0 {
-				s.outcomes[0] = Outcome{Error: &Error{Conflict, "the table has rows: delete them first", 0}}
-				s.steps = nil
+				s.hasRows = true
 			}
 		}, []Op{o}))
 	}

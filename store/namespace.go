@@ -197,6 +197,8 @@ func (n *namespace) do(o *Op, out *Result) error {
 		return n.join(o)
 	case adopt:
 		return n.adopt(o, out)
+	case refuseDrop:
+		return errRows(o.Table)
 	case CloseSession:
 		n.closes = true
 		return nil
@@ -440,12 +442,16 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 		return err
 	}
 	if n.tx.Count(n.tx.Table(rowTable), n.rows(t)) > 0 {
-		return Fail(Conflict, "table %q has rows: delete them first", o.Table)
+		return errRows(o.Table)
 	}
 	n.meta.tables--
 	out.Version = n.next()
 	n.tx.Delete(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table})
 	return nil
+}
+
+func errRows(table string) error {
+	return Fail(Conflict, "table %q has rows: delete them first", table)
 }
 
 // listTables reads definitions, as list reads rows.

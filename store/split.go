@@ -21,6 +21,7 @@ type Split struct {
 	steps    []func() []Part // that follow
 	rounds   int             // in which buckets were to adopt something again
 	adopted  map[int]bool    // transactions of which a bucket did
+	hasRows  bool            // a bucket has rows of the table that is to be dropped
 	read     int             // bytes of all outcomes that only read
 	opened   uint64          // the session that bucket 0 has opened
 	opens    int             // the transaction that asks for it
@@ -210,6 +211,9 @@ func (s *Split) parts(from, to int) (list []Part) {
 // all others. One that has many more ends the merged list early.
 func (s *Split) share(ops []Op) []Op {
 	o := ops[0]
+	if o.Kind == DropTable && s.hasRows {
+		return []Op{{Kind: refuseDrop, Table: o.Table}}
+	}
 	if o.Kind != List || o.Limit < 0 || o.Limit > MaxPage {
 		return ops
 	}
