@@ -274,11 +274,7 @@ class Client:
             self._seq += 1
             request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),
                        "transactions": [{"ops": ops}]}
-            try:
-                answer, attempts = self._ask(request, end)
-            except UnknownError:
-                self._session = 0  # the answer to this request is never acknowledged
-                raise
+            answer, attempts = self._ask(request, end)  # the next request acknowledges this one, answered or not
             why = answer.get("error")
             if why and why["code"] == "expired":
                 self._session = 0
