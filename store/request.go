@@ -232,11 +232,12 @@ const (
 	ComponentFailed                 // a component has failed, or needs too much
 	Denied                          // the client may not do that in this namespace
 	SeveralBuckets                  // the rows of the transaction are in several buckets
+	NoReplica                       // a watch needs another controller: this one has no replica of a bucket
 )
 
 var codeNames = [...]string{"unspecified", "invalid", "not_found", "exists", "conflict", "no_table", "no_column",
 	"wrong_type", "too_large", "expired", "outdated", "failed", "unavailable", "unknown", "forgotten",
-	"component", "denied", "several_buckets"}
+	"component", "denied", "several_buckets", "no_replica"}
 
 func (c Code) String() string { return nameOf(codeNames[:], int(c)) }
 

@@ -233,8 +233,9 @@ class Client:
         """Yields the changes after a revision, each once and in order, with the revision up to which all were yielded.
         It yields without changes too, about once a second. Without `after`, it begins with the present revision. It has
         a connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
-        "forgotten", read what is there now, and watch from there."""
-        pause, at, forgotten = _LEAST_PAUSE_SECONDS, 0, 0
+        "forgotten", read what is there now, and watch from there. It is "no_replica" if none of the addresses is of a
+        controller that has a replica of what has changed."""
+        pause, at, forgotten, lack = _LEAST_PAUSE_SECONDS, 0, 0, [0] * len(self._addresses)
         while True:
             request: dict[str, Any] = {"namespace": self._namespace, "table": table, "prefix": prefix}
             if isinstance(after, tuple):
@@ -249,12 +250,14 @@ class Client:
                     pause = _LEAST_PAUSE_SECONDS
                     revision = _told(after, response)
                     if revision != after:
-                        forgotten = 0
+                        forgotten, lack = 0, [0] * len(self._addresses)
                     after = revision
                     yield revision, [_change(c) for c in response.get("changes", [])]
             except StoreError as e:
                 forgotten += e.code == "forgotten"
-                if e.code not in ("unavailable", "unknown", "forgotten") or forgotten == len(self._addresses):
+                lack[at] += e.code == "no_replica"
+                passing = e.code in ("unavailable", "unknown", "forgotten", "no_replica")
+                if not passing or forgotten == len(self._addresses) or min(lack) == 2:  # buckets may be moving
                     raise
             except (OSError, http.client.HTTPException):
                 pass

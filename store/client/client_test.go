@@ -71,6 +71,11 @@ func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { retu
 
 func (b backend) Replica(ledger.Actor) bool { return true }
 
+// elsewhere is a backend without replicas.
+type elsewhere struct{ backend }
+
+func (elsewhere) Replica(ledger.Actor) bool { return false }
+
 func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { return nil, false }
 
 // listen serves HTTP/2, and returns the address.

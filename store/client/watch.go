@@ -16,14 +16,16 @@ import (
 // all were yielded. It yields without changes too, about once a second. If table is not "", only those of this table,
 // and of rows whose keys begin with prefix. Without after, it begins with the present revision, which is yielded
 // first. The watch goes on at another controller if one fails. It ends with ctx, without an error, or with a
-// *store.Error: if its code is store.Forgotten, read what is there now and watch after the revision of that.
+// *store.Error: if its code is store.Forgotten, read what is there now and watch after the revision of that. It is
+// store.NoReplica if none of the addresses of the client is of a controller that has a replica of what has changed.
 //
 // A namespace with buckets has a revision for each of them. Then after has all of these, and each response is of one
 // Bucket, but the first. Revisions of a response are what a later Watch goes on after, in any namespace.
 func (c *Client) Watch(ctx context.Context, table, prefix string,
 	after ...uint64) iter.Seq2[store.WatchResponse, error] {
 	return func(yield func(store.WatchResponse, error) bool) {
-		w := watching{client: c, yield: yield, without: map[string]bool{}, after: slices.Clone(after)}
+		w := watching{client: c, yield: yield, without: map[string]bool{}, lack: map[string]int{},
+			after: slices.Clone(after)}
 		w.request = store.WatchRequest{Namespace: c.namespace, Table: table, Prefix: prefix}
 		w.run(ctx)
 	}
@@ -38,7 +40,11 @@ type watching struct {
 	ended   bool            // the loop was left
 	heard   bool            // from the present controller
 	without map[string]bool // the controllers that have forgotten the next changes
+	lack    map[string]int  // how often controllers have said that they have no replica of what has these
 }
+
+// maxLack is how often each controller has to say that it has no replica: buckets may be moving.
+const maxLack = 2
 
 // run watches at one controller after the other.
 func (w *watching) run(ctx context.Context) {
@@ -80,6 +86,10 @@ func (w *watching) final(address string, err error) bool {
 	case refused.Code == store.Forgotten: // another controller may know them
 		w.without[address] = true
 		return len(w.without) == len(w.client.addresses)
+	case refused.Code == store.NoReplica: // another controller may have one, or this one soon
+		w.lack[address]++
+		enough := func(a string) bool { return w.lack[a] >= maxLack || w.without[a] }
+		return !slices.ContainsFunc(w.client.addresses, func(a string) bool { return !enough(a) })
 	}
 	return true
 }
@@ -104,6 +114,7 @@ func (w *watching) at(ctx context.Context, address string) error {
 		w.heard = true
 		if w.told(&r) {
 			clear(w.without)
+			clear(w.lack)
 		}
 		if !w.yield(r, nil) {
 			w.ended = true

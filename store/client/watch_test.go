@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
 // A watch is told each change once and in order, although controllers end it again and again.
@@ -120,6 +122,39 @@ func TestWatchSome(t *testing.T) {
 	for told, err := range cl.Watch(t.Context(), "other", "") {
 		if refused, is := err.(*store.Error); !is || refused.Code != store.NoTable {
 			t.Errorf("without the table: %+v, %v", told, err)
+		}
+	}
+}
+
+// Where no controller has a replica, a watch ends and says so. It goes on while one may have one.
+func TestWatchWithoutReplica(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	_, without := rpc.New().Serve(elsewhere{c.call})
+	addresses := []string{listen(t, without), listen(t, without)}
+	for i, all := range [][]string{addresses, append(addresses, gone(t))} {
+		on, err := New("n", all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer on.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if i > 0 {
+			time.AfterFunc(4*time.Second, cancel)
+		}
+		var last error
+		changed := false
+		for _, err := range on.Watch(ctx, "", "") {
+			if last = err; !changed {
+				changed = true
+				if _, err := cl.Do(t.Context(), add("t")); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		refused, is := errors.AsType[*store.Error](last)
+		if i == 0 && (!is || refused.Code != store.NoReplica) || i > 0 && last != nil {
+			t.Errorf("a watch at %d controllers ends with %v", len(all), last)
 		}
 	}
 }

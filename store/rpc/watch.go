@@ -158,7 +158,7 @@ func (s *server) next(ctx context.Context, from *store.Cursor, namespace string,
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil && !s.behind.Replica(store.ActorOf(namespace)):
-		return nil, store.Fail(store.Unavailable, "this controller has no replica of namespace %s: ask another one",
+		return nil, store.Fail(store.NoReplica, "this controller has no replica of %s, so a watch needs another one",
 			namespace)
 	}
 	return list, err
