@@ -18,8 +18,8 @@ type mark struct {
 // readTimeout is how long the replica has to answer. Then the leader is asked.
 const readTimeout = time.Second
 
-// maxMarks bounds the namespaces and buckets that have marks, at about 150 bytes each. If they are more, the marks begin
-// anew, and the next read of each asks the leader.
+// maxMarks bounds the namespaces and buckets that have marks, at about 150 bytes each. If they are more, the marks
+// begin anew, and the next read of each asks the leader.
 const maxMarks = 64 * store.MaxBuckets
 
 // mark keeps the mark of a namespace if it is the newest one.
