@@ -11,5 +11,5 @@ import (
 // The tests of buckets fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
 	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./store", mutants, "-test.run",
-		"^Test(Split|MergePages|Bucket)")
+		"^Test(Split|MergePages|Bucket)", "-rapid.nofailfile", "-rapid.shrinktime=0s")
 }
