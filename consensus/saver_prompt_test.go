@@ -114,23 +114,28 @@ func TestSaveNowIsSlow(t *testing.T) {
 	}
 }
 
-// A replica whose storage is prompt commits, and its saver has nothing to do.
-func TestSaveNowInTheLoop(t *testing.T) {
-	p := &prompt{marks: make(chan struct{}, 100)}
-	h, err := NewHost(HostConfig{ID: 1, Storage: p, Logger: testLogger(t)})
+// withoutSaver returns a replica that leads, and whose storage is prompt. What is passed to its saver is not saved.
+func withoutSaver(t *testing.T) (n *Node, o *owner, term uint64) {
+	t.Helper()
+	h, err := NewHost(HostConfig{ID: 1, Storage: &prompt{marks: make(chan struct{}, 100)}, Logger: testLogger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.Close() })
-	n, err := h.Start(GroupConfig{Members: map[uint64]string{1: ""}})
-	if err != nil {
+	if n, err = h.Start(GroupConfig{Members: map[uint64]string{1: ""}}); err != nil {
 		t.Fatal(err)
 	}
-	o := own(n)
-	term := o.leads(t)
+	o = own(n)
+	term = o.leads(t)
 	h.saver.mu.Lock()
-	h.saver.closed = true // whatever is passed to it is not saved
+	h.saver.closed = true
 	h.saver.mu.Unlock()
+	return n, o, term
+}
+
+// A replica whose storage is prompt commits, and its saver has nothing to do.
+func TestSaveNowInTheLoop(t *testing.T) {
+	n, o, term := withoutSaver(t)
 	for range 10 {
 		if err := n.Propose(term, []byte("x")); err != nil {
 			t.Fatal(err)
@@ -141,21 +146,7 @@ func TestSaveNowInTheLoop(t *testing.T) {
 
 // What follows a batch that waits is not saved before it.
 func TestSaveNowKeepsOrder(t *testing.T) {
-	p := &prompt{marks: make(chan struct{}, 100)}
-	h, err := NewHost(HostConfig{ID: 1, Storage: p, Logger: testLogger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	n, err := h.Start(GroupConfig{Members: map[uint64]string{1: ""}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := own(n)
-	term := o.leads(t)
-	h.saver.mu.Lock()
-	h.saver.closed = true
-	h.saver.mu.Unlock()
+	n, o, term := withoutSaver(t)
 	held := make(chan struct{})
 	if err := n.inbox.call(func(*Core) { <-held }); err != nil {
 		t.Fatal(err)
