@@ -109,5 +109,14 @@ func quantile(values []float64, q float64) float64 {
 	return values[min(int(q*float64(len(values))), len(values)-1)]
 }
 
+// medians returns the median of each figure of several rounds.
+func medians(rounds map[string][]float64) map[string]float64 {
+	figures := map[string]float64{}
+	for name, values := range rounds {
+		figures[name] = quantile(values, 0.5)
+	}
+	return figures
+}
+
 // micros is the unit of latencies.
 func micros(d time.Duration) float64 { return float64(d) / 1e3 }

@@ -47,11 +47,7 @@ func (l Latency) Run(ctx context.Context, progress Progress) (Report, error) {
 			of["p99_us"+name] = append(of["p99_us"+name], micros(r.Latency.Quantile(0.99)))
 		}
 	}
-	figures := map[string]float64{}
-	for name, values := range of {
-		figures[name] = quantile(values, 0.5)
-	}
-	return Report{Bench: "latency", Figures: figures, Setup: map[string]any{
+	return Report{Bench: "latency", Figures: medians(of), Setup: map[string]any{
 		"controllers": "processes on loopback, a cluster of its own for each measurement", "agents": "1",
 		"app": "learning", "switches": "1 fake OpenFlow 1.3 switch in this process, 1 packet-in outstanding",
 		"answer":  "a flow-mod, after the event and its outcome are logged by a majority",

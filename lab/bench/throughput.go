@@ -106,9 +106,8 @@ func (t Throughput) Run(ctx context.Context, progress Progress) (Report, error) 
 			}
 		}
 	}
-	figures := map[string]float64{}
+	figures := medians(of)
 	for name, values := range of {
-		figures[name] = quantile(values, 0.5)
 		if slices.ContainsFunc(counted, func(c string) bool { return strings.HasPrefix(name, c) }) {
 			figures[name] = 0
 			for _, v := range values {
@@ -168,12 +167,13 @@ func (t Throughput) measure(ctx context.Context, progress Progress, c combinatio
 		pids = append(pids, n.Pid())
 	}
 	pids = append(pids, cl.Agents()[0].Pid())
-	servers, own := func() (ran time.Duration) {
+	servers := func() (ran time.Duration) {
 		for _, pid := range pids {
 			ran += runTime(pid)
 		}
 		return ran
-	}, runTime(os.Getpid())
+	}
+	own := runTime(os.Getpid())
 	m, err := measureCPU(ctx, progress, load.Config{Switches: c.switches, Window: t.Window, MACsPerSwitch: hosts,
 		Dial: load.TCP(cl.Agents()[0].Listen), Warmup: 2 * time.Second,
 		Duration: time.Duration(t.Seconds) * time.Second}, what, servers)
