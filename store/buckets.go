@@ -116,9 +116,8 @@ func (n *namespace) adopt(o *Op, out *Result) error {
 	if o.Component != "" {
 		return n.adoptComponent(o, out)
 	}
-	_, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table})
-	if there {
-		t, err := n.table(o.Table)
+	if b, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table}); there {
+		t, err := n.decoded(o.Table, b)
 		if err != nil || o.Definition != nil && o.Definition.equal(&t.Definition) {
 			return err
 		}
