@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -39,11 +40,14 @@ type Config struct {
 	Now         func() time.Time // epochs are made from it; default time.Now
 	// Dial opens a connection to a controller; its context ends after two seconds. Default: TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Admit returns an error if the peer of a connection is not to be this switch. It is called after the handshake.
+	// nil: everybody may be any switch.
+	Admit func(conn net.Conn, id openflow.DatapathID) error
 
 	BufferEvents     int           // events kept for one switch; default 65,536
 	BufferBytes      int           // bytes of events kept for one switch; default 32 MiB
 	CommandBytes     int           // bytes of commands not yet written to one switch; default 8 MiB
-	MaxSwitches      int           // datapath ids over the agent's life; default 1,024
+	MaxSwitches      int           // that are connected, and as many that are not; default 1,024
 	EchoInterval     time.Duration // between echo requests; default 1 s
 	SilentAfter      time.Duration // a peer that has sent nothing for so long is dead; default 5 s
 	Heartbeat        time.Duration // between heartbeats to the master; default heartbeat.DefaultInterval
@@ -112,6 +116,8 @@ type Agent struct {
 	cfg       Config
 	log       *slog.Logger
 	incidents *incident.Log
+	// conns are the connections of switches, with those that are in the handshake; served are those behind it.
+	conns, served *quota.Places[net.Conn]
 
 	mu      sync.Mutex // guards the fields below; never locked while a device's mu is held
 	ctx     context.Context
@@ -126,6 +132,7 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger),
+		conns: quota.New[net.Conn](2 * cfg.MaxSwitches), served: quota.New[net.Conn](cfg.MaxSwitches),
 		devices: map[openflow.DatapathID]*device{}}, nil
 }
 
@@ -162,7 +169,6 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 func (a *Agent) accept(ctx context.Context) error {
-	slots := make(chan struct{}, 2*a.cfg.MaxSwitches)
 	for {
 		conn, err := a.cfg.Listen.Accept()
 		switch {
@@ -178,17 +184,31 @@ func (a *Agent) accept(ctx context.Context) error {
 			sleep(ctx, 100*time.Millisecond)
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
+		place := a.place(a.conns, conn)
+		if place == nil {
 			conn.Close()
-			return nil
+			continue
 		}
 		a.running.Go(func() {
+			defer a.conns.Leave(place)
 			a.serve(ctx, conn)
-			<-slots
 		})
 	}
+}
+
+// place takes a place for a connection; nil if there is none. If all are taken, the host that has most loses one.
+func (a *Agent) place(of *quota.Places[net.Conn], conn net.Conn) *quota.Place[net.Conn] {
+	mine, lost := of.Take(host(conn), conn)
+	if lost != nil {
+		a.incidents.Warn("shed "+host(lost.For), "connection closed: there are too many, and this host has most",
+			"remote", lost.For.RemoteAddr(), "at most", a.cfg.MaxSwitches)
+		lost.For.Close()
+	}
+	if mine == nil {
+		a.incidents.Warn("crowd "+host(conn), "connection refused: there are too many, and no host has more than this "+
+			"one: run another agent", "remote", conn.RemoteAddr(), "at most", a.cfg.MaxSwitches)
+	}
+	return mine
 }
 
 // Serve serves one connection of a switch until it ends, and closes it. It must be called while Run runs.
@@ -208,6 +228,7 @@ func (a *Agent) Serve(conn net.Conn) error {
 }
 
 func (a *Agent) serve(ctx context.Context, conn net.Conn) {
+	peer := conn
 	conn = rawconn.Of(conn)
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -221,9 +242,21 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 		}
 		return
 	}
-	d, err := a.device(hs.Datapath)
+	place := a.place(a.served, conn)
+	if place == nil {
+		return
+	}
+	defer a.served.Leave(place)
+	if a.cfg.Admit != nil {
+		err = a.cfg.Admit(peer, hs.Datapath)
+	}
+	var d *device
+	if err == nil {
+		d, err = a.device(hs.Datapath)
+	}
 	if err == nil {
 		err = d.serve(ctx, conn, in, hs, rest)
+		a.left(d)
 	}
 	if err != nil && ctx.Err() == nil {
 		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", conn.RemoteAddr(),
@@ -296,26 +329,61 @@ func (a *Agent) tickHandshake(conn net.Conn, hs *handshake.Handshake, mu *sync.M
 	}
 }
 
-// device returns the state of a switch: that of its earlier connections, or a new one.
+// device returns the state of a switch for a connection of it: that of its earlier connections, or a new one. After
+// that connection left is called.
 func (a *Agent) device(id openflow.DatapathID) (*device, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if d := a.devices[id]; d != nil {
-		return d, nil
-	}
 	if a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
 	}
-	if len(a.devices) >= a.cfg.MaxSwitches {
-		return nil, fmt.Errorf("the agent has its maximum of %d switches: run another agent", a.cfg.MaxSwitches)
+	d := a.devices[id]
+	if d == nil {
+		if len(a.devices) >= 2*a.cfg.MaxSwitches {
+			a.forget()
+		}
+		d = newDevice(a, id)
+		ctx, cancel := context.WithCancel(a.ctx)
+		d.cancel = cancel
+		a.devices[id] = d
+		a.running.Go(func() { d.tick(ctx) })
+		for _, l := range d.links {
+			a.running.Go(func() { l.keepConnected(ctx) })
+		}
 	}
-	d := newDevice(a, id)
-	a.devices[id] = d
-	a.running.Go(func() { d.tick(a.ctx) })
-	for _, l := range d.links {
-		a.running.Go(func() { l.keepConnected(a.ctx) })
-	}
+	d.conns++
 	return d, nil
+}
+
+// left ends the use of a device by a connection.
+func (a *Agent) left(d *device) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d.conns--
+	d.since = time.Now()
+}
+
+// forget ends the device of a switch that is not connected: of those that hold least, the one that has been away for
+// longest. There is one, because fewer are connected than there are devices. Whoever claims many datapath ids so loses
+// what it has claimed before. It is called with mu locked.
+func (a *Agent) forget() {
+	var out *device
+	var least int
+	for _, d := range a.devices {
+		if d.conns > 0 {
+			continue
+		}
+		if held := d.status().Held; out == nil || held < least || held == least && d.since.Before(out.since) {
+			out, least = d, held
+		}
+	}
+	if out == nil {
+		return
+	}
+	a.incidents.Warn("forgotten", "a switch that is not connected is forgotten, because there are too many", "switch",
+		out.id, "events", least, "at most", 2*a.cfg.MaxSwitches)
+	out.cancel()
+	delete(a.devices, out.id)
 }
 
 // Status returns a snapshot of every switch, by datapath id.

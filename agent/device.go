@@ -25,6 +25,11 @@ type device struct {
 	id  openflow.DatapathID
 	log *slog.Logger
 
+	cancel context.CancelFunc // ends its goroutines
+	// Guarded by the agent's mu.
+	conns int       // connections of the switch that use it: more than one while one replaces another
+	since time.Time // when the last of them left
+
 	mu      sync.Mutex // guards the fields below; never held during I/O
 	changed *sync.Cond // wakes readers that wait for room, and diallers that wait, see Controller.Dial
 	session *Session
@@ -74,7 +79,7 @@ func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs
 func (d *device) up(o *outlet, hs *handshake.Handshake) (*Switch, uint64, error) {
 	d.mu.Lock()
 	defer d.unlock()
-	sw, err := d.session.Up(o, uint64(d.a.cfg.Now().UnixNano()), hs)
+	sw, err := d.session.Up(o, uint64(max(0, d.a.cfg.Now().UnixNano())), hs)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -29,8 +29,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/fxamacker/cbor/v2"
-
+	"github.com/holdfast-sdn/holdfast/internal/codec"
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -54,17 +53,19 @@ type App struct {
 	tables   map[string]split
 	handlers [256][]handler                      // of OpenFlow messages, by type
 	degraded [256][]handler                      // those of them that run without a majority
-	inputs   [ledger.Called + 1][]handler        // of the other inputs, by ledger.InputKind
+	inputs   [ledger.Forgotten + 1][]handler     // of the other inputs, by ledger.InputKind
 	emitted  map[string][]handler                // of applications' messages, by type name
 	levels   [256]Level                          // of OpenFlow messages, by type
 	answers  map[string]func(*Tx, *result) error // to calls, by the type of the request
 	routes   map[string]route                    // over HTTP, by pattern
 	detached []func(context.Context, emit)       // goroutines
 	mux      *http.ServeMux                      // has the patterns, to refuse conflicts
+	mappings []ledger.Mapping                    // of handlers of messages
 	place    func(ledger.Key, []Group) Group     // of Place; nil without it
 	sticky   bool
 	rate     *rate // of RateLimit; nil without it
 	table    uint8 // of InTable; 0 without it
+	next     uint8 // of Before; 0 without it
 	tx       Tx
 }
 
@@ -90,6 +91,10 @@ func (a *App) Whole() *App {
 // limits its deletions to that table. So an application that uses table 0 can run behind one whose entries decide first
 // and then go to that table, such as apps/firewall. It is not for applications that use several tables.
 func (a *App) InTable(table uint8) { a.table = table }
+
+// Before says that another application has its flow entries in the table next, and handles the packets that this one
+// leaves to it: see Tx.PassOn. The table of this one comes before it. Not every application can pass packets on.
+func (a *App) Before(next uint8) { a.next = next }
 
 // Name returns the application's name.
 func (a *App) Name() string { return a.name }
@@ -172,16 +177,17 @@ type event[M any] interface {
 	decode(in *ledger.Input) error
 }
 
-// Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved, SwitchUp, SwitchDown, Timer,
-// Reply, BarrierReply, Refused, Void. The map function cells returns what the handler reads or writes for a message:
-// see Need, Whole, Each and Drop. It must depend on the message only. Handle calls it once with an empty message, and
-// panics if that asks for what cannot be. nil means no cells. A handler without cells belongs to the application's
-// actor at the switch of the message. Byte slices in the message are valid during the call. The options are At and
-// Degraded.
+// Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved, SwitchUp, SwitchDown,
+// SwitchForgotten, Timer, Reply, BarrierReply, Refused, Void. The map function cells returns what the handler reads or
+// writes for a message: see Need, Whole, Each and Drop. It must depend on the message only. Handle calls it once with
+// an empty message, and panics if that asks for what cannot be. nil means no cells. A handler without cells belongs to
+// the application's actor at the switch of the message. Byte slices in the message are valid during the call. The
+// options are At and Degraded.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()
 	f := newFunction(a, cells)
+	f.explain(kind, typ, "")
 	h := func(tx *Tx, in *ledger.Input) error {
 		if err := P(m).decode(in); err != nil {
 			return fmt.Errorf("%s: %w", in, err)
@@ -207,11 +213,13 @@ func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) err
 // HandleEmitted adds a handler for messages of type M that any application emits with
 // Emit. They travel as CBOR, so M's fields must be exported.
 func HandleEmitted[M any](a *App, cells func(M) Cells, run func(*Tx, M) error) {
-	name := typeName[M]()
+	c := codec.Of[M]()
+	name := c.Name()
 	f := newFunction(a, cells)
+	f.explain(ledger.Emitted, 0, name)
 	a.emitted[name] = append(a.emitted[name], func(tx *Tx, in *ledger.Input) error {
 		var m M
-		if err := cbor.Unmarshal(in.Message, &m); err != nil {
+		if err := c.Parse(in.Message, &m); err != nil {
 			return fmt.Errorf("emitted %s: %w", name, err)
 		}
 		return f.handle(tx, &m, run)
@@ -291,19 +299,14 @@ func (f *function[M]) enter(tx *Tx, m *M) (bool, error) {
 // Emit hands m to the handlers of M in all applications, within this transaction and
 // after the handlers of the present message.
 func Emit[M any](tx *Tx, m M) error {
-	data, err := cbor.Marshal(m)
+	c := codec.Of[M]()
+	data, err := c.Append(tx.scratch[:0], &m)
 	if err != nil {
-		return fmt.Errorf("emit %s: %w", typeName[M](), err)
+		return fmt.Errorf("emit %s: %w", c.Name(), err)
 	}
-	return tx.ledger.Emit(typeName[M](), data)
+	tx.scratch = data
+	return tx.ledger.Emit(c.Name(), data)
 }
 
 // typeName has the path of the package: two may end in the same word.
-func typeName[M any]() string { return nameOf(reflect.TypeFor[M]()) }
-
-func nameOf(t reflect.Type) string {
-	if t.Name() == "" {
-		return t.String()
-	}
-	return t.PkgPath() + "." + t.Name()
-}
+func typeName[M any]() string { return codec.Of[M]().Name() }

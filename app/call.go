@@ -83,6 +83,7 @@ func HandleCall[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Q) (A, erro
 		panic(fmt.Sprintf("application %s: calls with %s are handled twice", a.name, name))
 	}
 	f := newFunction(a, cells)
+	f.explain(ledger.Emitted, 0, callPrefix+name)
 	a.emitted[callPrefix+name] = []handler{func(tx *Tx, in *ledger.Input) error {
 		var r request
 		if err := cbor.Unmarshal(in.Message, &r); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/holdfast-sdn/holdfast/internal/codec"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -37,7 +38,7 @@ func Detach(a *App, run func(ctx context.Context, d *Detached)) {
 // ended, or too much waits, or nothing was possible before ctx ended. A message has at most 256 KiB. It is safe for
 // concurrent use.
 func (d *Detached) Emit(ctx context.Context, m any) error {
-	name := nameOf(reflect.TypeOf(m))
+	name := codec.NameOf(reflect.TypeOf(m))
 	data, err := cbor.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("emit %s: %w", name, err)

@@ -48,6 +48,33 @@ func BadRequest(why error) (Response, error) {
 	return Response{Status: http.StatusBadRequest, Body: fmt.Appendln(nil, why)}, nil
 }
 
+// refusal is why a request is not executed.
+type refusal struct {
+	status int
+	why    string
+}
+
+func (r refusal) Error() string { return r.why }
+
+// Refuse returns an error with which Respond answers a request: a status, such as 409, and why it is not executed.
+func Refuse(status int, format string, args ...any) error {
+	return refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// Respond returns the answer to a request: its value as JSON, or status 204 if there is none, or the refusal that err
+// is. With any other error the request fails. What the handler did before a refusal takes effect, so a handler that
+// may refuse then uses Tx.Try.
+func Respond(value any, err error) (Response, error) {
+	var no refusal
+	switch {
+	case errors.As(err, &no):
+		return Response{Status: no.status, Body: []byte(no.why + "\n")}, nil
+	case err != nil || value == nil:
+		return Response{Status: http.StatusNoContent}, err
+	}
+	return JSON(value, true)
+}
+
 // route is a handler over HTTP.
 type route struct {
 	function[Request]

@@ -140,6 +140,17 @@ func (d *SwitchDown) decode(in *ledger.Input) error {
 	return nil
 }
 
+// SwitchForgotten says that a switch which is down does not come back: an operator has said so, or it has been down for
+// as long as the cluster file says. Afterwards the cells and timers at the switch are removed, by themselves. A handler
+// is for what the application has of the switch in other cells. If the switch comes up nevertheless, it is a new one.
+type SwitchForgotten struct{ Switch Switch }
+
+func (*SwitchForgotten) input() (ledger.InputKind, uint8) { return ledger.Forgotten, 0 }
+func (f *SwitchForgotten) decode(in *ledger.Input) error {
+	f.Switch = in.Switch
+	return nil
+}
+
 // Void says that a switch did not execute a command, because when it arrived the switch was down, or had begun a newer
 // epoch than the application had heard of. This happens only to commands for switches of other groups: SwitchUp is the
 // time to send what a switch needs.

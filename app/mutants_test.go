@@ -10,5 +10,6 @@ import (
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
-	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./app", mutants, "-test.run", "Rate|Call|Ask")
+	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./app", mutants,
+		append(mutation.Rapid, "-test.run", "Rate|Call|Ask|Sources")...)
 }

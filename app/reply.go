@@ -6,6 +6,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/holdfast-sdn/holdfast/internal/codec"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -17,7 +18,7 @@ const replyPrefix = "reply "
 // message, wherever that lives, in this transaction if it lives in the same group. Reply fails if no application has
 // sent the present message: use Tx.Send for switches, and return the answer in a handler of HandleHTTP or HandleCall.
 func (tx *Tx) Reply(m any) error {
-	name := replyPrefix + nameOf(reflect.TypeOf(m))
+	name := replyPrefix + codec.NameOf(reflect.TypeOf(m))
 	to, ok := tx.ledger.Sender()
 	if !ok || to.App == "" {
 		return fmt.Errorf("%s: no application has sent the present message", name)

@@ -8,8 +8,7 @@ import (
 	"iter"
 	"strings"
 
-	"github.com/fxamacker/cbor/v2"
-
+	"github.com/holdfast-sdn/holdfast/internal/codec"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -136,7 +135,7 @@ func (m Map[K, F, V]) All(tx *Tx, k K) iter.Seq2[F, V] {
 type dictionary[V any] struct {
 	name string
 	division
-	codec[V]
+	stored[V]
 	self part
 }
 
@@ -148,7 +147,7 @@ func newDictionary[V any](a *App, name string, d division) *dictionary[V] {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
 	a.tables[name] = d.split
-	return &dictionary[V]{name, d, codecOf[V](), part{name, d.split}}
+	return &dictionary[V]{name, d, storedAs[V](), part{name, d.split}}
 }
 
 func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{&d.self, key} }
@@ -229,15 +228,15 @@ func fromKey[K Key](key ledger.Key) (k K) {
 	return k
 }
 
-// codec stores a V as bytes.
-type codec[V any] struct {
+// stored is how a V is stored as bytes.
+type stored[V any] struct {
 	append func(dst []byte, v V) []byte
 	parse  func(b []byte) (V, error)
 }
 
-// codecOf picks the codec when the table is made, so that no reflection is needed for
+// storedAs picks that when the table is made, so that no reflection is needed for
 // plain values later.
-func codecOf[V any]() codec[V] {
+func storedAs[V any]() stored[V] {
 	var v V
 	var plain any
 	switch any(v).(type) {
@@ -256,17 +255,17 @@ func codecOf[V any]() codec[V] {
 	case openflow.DatapathID:
 		plain = number[openflow.DatapathID]()
 	case string:
-		plain = codec[string]{
+		plain = stored[string]{
 			func(dst []byte, v string) []byte { return append(dst, v...) },
 			func(b []byte) (string, error) { return string(b), nil },
 		}
 	case []byte:
-		plain = codec[[]byte]{
+		plain = stored[[]byte]{
 			func(dst, v []byte) []byte { return append(dst, v...) },
 			func(b []byte) ([]byte, error) { return bytes.Clone(b), nil }, // the stored one must not change
 		}
 	case of13.MAC:
-		plain = codec[of13.MAC]{
+		plain = stored[of13.MAC]{
 			func(dst []byte, v of13.MAC) []byte { return append(dst, v[:]...) },
 			func(b []byte) (v of13.MAC, err error) {
 				if copy(v[:], b) != len(b) || len(b) != len(v) {
@@ -276,22 +275,23 @@ func codecOf[V any]() codec[V] {
 			},
 		}
 	default:
-		return codec[V]{
+		c := codec.Of[V]()
+		return stored[V]{
 			func(dst []byte, v V) []byte {
-				b, err := cbor.Marshal(v)
+				dst, err := c.Append(dst, &v)
 				if err != nil {
 					panic(fmt.Sprintf("value of type %T cannot be stored: %v", v, err))
 				}
-				return append(dst, b...)
+				return dst
 			},
-			func(b []byte) (v V, err error) { err = cbor.Unmarshal(b, &v); return v, err },
+			func(b []byte) (v V, err error) { err = c.Parse(b, &v); return v, err },
 		}
 	}
-	return plain.(codec[V])
+	return plain.(stored[V])
 }
 
-func number[N ~uint16 | ~uint32 | ~uint64 | ~int | ~int64]() codec[N] {
-	return codec[N]{
+func number[N ~uint16 | ~uint32 | ~uint64 | ~int | ~int64]() stored[N] {
+	return stored[N]{
 		func(dst []byte, v N) []byte { return binary.AppendUvarint(dst, uint64(v)) },
 		func(b []byte) (N, error) {
 			v, n := binary.Uvarint(b)

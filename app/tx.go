@@ -54,6 +54,21 @@ func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
 	return tx.ledger.Send(to, &tx.flowMod)
 }
 
+// Table returns the table of InTable, in which all flow entries of the application are; 0 without it.
+func (tx *Tx) Table() uint8 { return tx.app.table }
+
+// Next returns the table of Before, to which packets go on; 0 without it.
+func (tx *Tx) Next() uint8 { return tx.app.next }
+
+// PassOn makes a switch leave the packets that no other entry matches to the next application, if there is one. The
+// entry has no cookie, so an application that deletes its entries by their cookie passes packets on meanwhile.
+func (tx *Tx) PassOn(to Switch) {
+	if tx.app.next > 0 {
+		tx.FlowMod(to, of13.FlowMod{Command: of13.FlowAdd, BufferID: of13.NoBuffer,
+			Instructions: of13.Instructions(nil).Goto(tx.app.next)})
+	}
+}
+
 // TableMiss makes a switch send packets that no other entry matches, whole (OpenFlow 1.3.5, section 5.4).
 func (tx *Tx) TableMiss(to Switch) {
 	toController := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)

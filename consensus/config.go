@@ -79,6 +79,10 @@ type HostConfig struct {
 	// On a busy machine the timeout grows up to MaxElection, and falls again when the machine is quiet.
 	Heartbeat, Election time.Duration
 
+	// Patience is for how long the owner of a leader may take no update. Then another member takes over the leadership,
+	// if one can. It must be longer than the owner ever needs between two reads of Updates. 0: unlimited.
+	Patience time.Duration
+
 	Logger *slog.Logger // nil: no log
 }
 

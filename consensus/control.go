@@ -17,13 +17,16 @@ import (
 // ErrCompacting says that the last snapshot is still being written.
 var ErrCompacting = errors.New("consensus: the last snapshot is still being written")
 
+// ErrTooLarge says that a state is too large for a snapshot, which could not be sent to others.
+var ErrTooLarge = errors.New("consensus: the state is too large for a snapshot")
+
 // Compact replaces the log up to index by the owner's state at that index. The owner must have taken the entry at index
 // from Updates, and must not change state afterwards. Compact does not wait for the disk. The error is about the index,
 // or ErrCompacting, or the one that stopped the node. The state stays in memory for members that are far behind, and so
 // do some thousand entries before index, for members that are a little behind.
 func (n *Node) Compact(index uint64, state []byte) error {
 	if len(state) > wire.MaxState {
-		return fmt.Errorf("consensus: state of %d bytes; at most %d are allowed", len(state), wire.MaxState)
+		return fmt.Errorf("%w: it has %d bytes, at most %d are possible", ErrTooLarge, len(state), wire.MaxState)
 	}
 	if !n.compacts.CompareAndSwap(false, true) {
 		return ErrCompacting

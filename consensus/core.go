@@ -33,6 +33,7 @@ type CoreConfig struct {
 	HoldTicks      int // for how long a late message keeps T large: see lateness
 	Stagger        time.Duration
 	Seed           uint64 // of the election timeouts
+	PatienceTicks  int    // for which the owner of a leader may take no update: see stall; 0: unlimited
 	Saved          storage.Saved
 	// FirstTerm is a term that the first leader after a start of all members exceeds, the Unix time in tenths of a
 	// second: see lift. With 0 it has no effect.
@@ -69,15 +70,17 @@ type Core struct {
 	newest   uint64   // index of the newest snapshot, also if it is not yet stored
 	appends  []saving // not yet stored; Ready has returned the first `handed` of them
 	handed   int
-	given    uint64            // index of the last committed entry that was made an update, or was not for the owner
-	applies  []apply           // returned by Ready and not yet delivered
-	notices  notices           // delayed messages to others
+	given    uint64  // index of the last committed entry that was made an update, or was not for the owner
+	applies  []apply // returned by Ready and not yet delivered
+	notices  notices // delayed messages to others
+	vouch    vouch
 	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
 	clock   uint64 // ticks since the start
 	answers answers
 	relief  relief
+	stall   stall
 
 	updates    []Update        // for the next Ready
 	transferee uint64          // target of a leadership transfer in progress; 0: none
@@ -87,13 +90,14 @@ type Core struct {
 
 // Ready is what the caller has to do. Append and Updates are in order, also from one Ready to the next.
 type Ready struct {
-	Messages []wire.Message    // send at once
-	Append   []storage.Batch   // save, then call Stored
-	Updates  []Update          // hand to the owner; call Delivered when entries are taken
+	Messages []wire.Message    // pass to Vouch, and send at once
+	Append   []storage.Batch   // save, then call Stored; what can be saved at once goes before Vouch
+	Updates  []Update          // hand to the owner; call Taken when it has taken one, and Delivered for entries
 	Members  map[uint64]string // if not nil: the new members
 	Gone     []uint64          // with Members: former members
 	Elect    time.Duration     // if positive: call Elect after that time
 	Relief   uint64            // if not 0: the leadership moves to that member, because the disk of this one is slow
+	Stalled  uint64            // if not 0: the leadership moves to that member, because the owner takes no updates
 	Stop     error             // if not nil: this member does not belong to the group: ErrRemoved or ErrFounded
 }
 
@@ -164,6 +168,7 @@ func NewCore(cfg CoreConfig) (*Core, error) {
 	c.last = log.last()
 	c.lastTerm, _ = log.Term(c.last) // it is there
 	c.election = newElection(cfg)
+	c.stall.patience = uint64(cfg.PatienceTicks)
 	c.deliverSnapshot(cfg.Saved.Snapshot)
 	if c.members.alone(c.id) {
 		c.campaign() // there is no other member to wait for

@@ -82,6 +82,7 @@ func (c *Core) Ready() Ready {
 		out.Members, out.Gone = c.members.addresses(), c.members.now().gone
 	}
 	out.Relief, c.relief.to = c.relief.to, 0
+	out.Stalled, c.stall.to = c.stall.to, 0
 	out.Stop = c.members.ended
 	out.Elect = c.election.take()
 	return out
@@ -97,6 +98,9 @@ func (c *Core) take(rd raft.Ready, out *Ready) {
 		case raft.LocalApplyThread:
 			committed = m
 		default:
+			if ownNotice(m) {
+				continue
+			}
 			out.Messages = append(out.Messages, c.outgoing(m))
 		}
 	}
@@ -129,9 +133,13 @@ func (c *Core) observe(rd raft.Ready) {
 	if c.state == raft.StateLeader {
 		c.election.hinted = false
 		c.pending.appended(rd.Entries)
+		if n := len(rd.Entries); n > 0 {
+			c.vouch.proposed(rd.Entries[n-1].GetIndex())
+		}
 		c.pending.committed(c.commit)
 	} else {
 		c.pending, c.notices = pendingProposals{}, notices{}
+		c.vouch.cease()
 		clear(c.declined)
 	}
 	if c.term != c.role.Term || lead != c.role.Leader {
@@ -222,6 +230,7 @@ func (c *Core) Stored(n int) {
 	}
 	c.appends = append(c.appends[:0], c.appends[n:]...)
 	c.handed -= n
+	c.commitEarly()
 }
 
 // Delivered reports that the owner has taken the entries up to index.

@@ -266,3 +266,28 @@ func TestFirstTerm(t *testing.T) {
 	start(2000)
 	led(1, 2001)
 }
+
+// TestTermAhead: a message whose term would use up the terms is not taken, whatever it says.
+func TestTermAhead(t *testing.T) {
+	s := led(t)
+	before := s.members[2].core.term
+	for _, typ := range []raftpb.MessageType{raftpb.MsgHeartbeat, raftpb.MsgApp, raftpb.MsgVote, raftpb.MsgPreVoteResp,
+		raftpb.MsgSnap} {
+		for _, term := range []uint64{clockTerms + 1, 1 << 36, 1<<64 - 1} {
+			err := s.members[2].core.Step(wire.Message{Raft: &raftpb.Message{Type: &typ, From: ptr(uint64(1)),
+				To: ptr(uint64(2)), Term: &term}})
+			if ahead, is := errors.AsType[*TermError](err); !is || ahead.Term != term || ahead.From != 1 {
+				t.Errorf("%s of term %d: %v", typ, term, err)
+			}
+		}
+	}
+	s.drain(s.members[2])
+	s.propose(s.members[1])
+	s.rest()
+	if core := s.members[2].core; core.term != before || core.commit != s.members[1].core.commit {
+		t.Errorf("member 2 is at entry %d in term %d", core.commit, core.term)
+	}
+	if a, b := maxTerm(clockTerms-1), maxTerm(clockTerms+5); a != clockTerms+1<<10-1 || b != clockTerms+5+1<<10 {
+		t.Errorf("terms go on to %d, and %d", a, b)
+	}
+}

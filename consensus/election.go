@@ -26,6 +26,7 @@ type election struct {
 
 	drained   bool // campaigns only if nobody has led for lastResort election timeouts
 	deferring bool // campaigns after the others
+	hangs     bool // the owner of this member takes no updates, so it campaigns as a drained one: see stall
 
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
@@ -81,13 +82,16 @@ func (e *election) campaignAfter() int {
 		t = max(t, e.timeout())
 	}
 	after := t + t*e.lot/lots
-	if e.drained {
+	if e.reluctant() {
 		after += lastResort * e.timeout()
 	} else if e.deferring {
 		after += e.timeout()
 	}
 	return after
 }
+
+// reluctant reports whether this member leads only if no other does.
+func (e *election) reluctant() bool { return e.drained || e.hangs }
 
 func (e *election) take() time.Duration {
 	if !e.armed {
@@ -103,6 +107,7 @@ func (e *election) take() time.Duration {
 func (c *Core) Tick(missed int) {
 	c.clock++
 	c.relieve()
+	c.checkOwner()
 	c.notices.tick()
 	e := &c.election
 	e.late.tick()
@@ -173,7 +178,7 @@ func (c *Core) Hint(controller uint64) {
 // Elect starts an election, unless the role, the leader or the term has changed since the hint.
 func (c *Core) Elect() {
 	s := c.raft.BasicStatus()
-	if !c.election.drained && s.RaftState == raft.StateFollower && s.Lead == raft.None &&
+	if !c.election.reluctant() && s.RaftState == raft.StateFollower && s.Lead == raft.None &&
 		s.HardState.GetTerm() == c.election.hintTerm && c.members.votes(c.id) {
 		c.election.restart()
 		c.campaign()
@@ -269,6 +274,9 @@ func (c *Core) preempt(m *raftpb.Message) {
 // *LostLogError, the member must stop: raft would panic.
 func (c *Core) Step(m wire.Message) error {
 	r := m.Raft
+	if most := maxTerm(c.term); r.GetTerm() > most {
+		return &TermError{From: r.GetFrom(), Term: r.GetTerm(), Most: most}
+	}
 	switch r.GetType() {
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
 		c.election.late.waited(c.election.heard.heard(r.GetFrom(), r.GetTerm()), LateLeader)
@@ -300,7 +308,7 @@ func (c *Core) Step(m wire.Message) error {
 			c.answers.heard[r.GetFrom()] = c.clock
 		}
 	case raftpb.MsgTimeoutNow:
-		if c.election.drained || c.election.deferring {
+		if c.election.reluctant() || c.election.deferring {
 			return nil
 		}
 	case raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
@@ -308,7 +316,32 @@ func (c *Core) Step(m wire.Message) error {
 		return nil // never sent to another member
 	}
 	_ = c.raft.Step(r) // an answer from a stranger
+	if r.GetType() == raftpb.MsgApp {
+		c.heardStored(r.GetTerm(), m.Stored)
+	}
 	return nil
+}
+
+// Terms end at 2^36, because a generation_id has no more bits for them (experimenter.Generation). A message with a term
+// near the end would leave no election to win, and the term is saved. So any term up to clockTerms is taken: that is
+// the Unix time in tenths of a second (CoreConfig.FirstTerm) until the year 2078. Above it only those are taken that
+// follow the last one closely: a member that was away has missed fewer elections than termStep.
+const (
+	clockTerms uint64 = 1 << 35
+	termStep   uint64 = 1 << 10
+)
+
+func maxTerm(last uint64) uint64 { return max(clockTerms, last+termStep) }
+
+// TermError says that a message was not taken, because its term would use up the terms of the group.
+type TermError struct {
+	From       uint64 // the member in whose name it was sent
+	Term, Most uint64 // its term, and the highest that is taken
+}
+
+func (e *TermError) Error() string {
+	return fmt.Sprintf("a message of member %d has term %d, and at most %d is plausible: look for a process that "+
+		"pretends to be that member, and use `tls`", e.From, e.Term, e.Most)
 }
 
 // blank says that this member has no log yet and waits to be added. It does not vote: a member becomes a voter only

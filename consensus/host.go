@@ -149,7 +149,7 @@ func (h *Host) Start(cfg GroupConfig) (*Node, error) {
 	core, err := NewCore(CoreConfig{
 		Group: cfg.Group, ID: cfg.ID, HeartbeatTicks: 1, ElectionTicks: int(h.cfg.Election / h.cfg.Heartbeat),
 		MostTicks: int(MaxElection / h.cfg.Heartbeat), HoldTicks: int(LateHold / h.cfg.Heartbeat), Stagger: Stagger,
-		Seed: rand.Uint64(), Saved: saved, Logger: log,
+		Seed: rand.Uint64(), Saved: saved, Logger: log, PatienceTicks: int(h.cfg.Patience / h.cfg.Heartbeat),
 		FirstTerm: uint64(max(0, time.Now().UnixMilli()/100)),
 	})
 	if err != nil {
@@ -371,6 +371,14 @@ func (h *Host) fail(err error) {
 	}
 }
 
+// closing is why nodes end that are closed: a fault of the log stops them one after the other, so some may not know it
+// yet.
+func (h *Host) closing() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return cmp.Or(h.fault, ErrClosed)
+}
+
 // Close stops all nodes at once, and then what they share. It returns the fault of the log that had stopped them
 // before, or nil. Call it once.
 func (h *Host) Close() error {
@@ -378,8 +386,8 @@ func (h *Host) Close() error {
 	h.closed = true
 	nodes, fault := *h.nodes.Load(), h.fault
 	h.mu.Unlock()
-	for _, n := range nodes { // a fault stops them one after the other: some may not know it yet
-		n.inbox.stop(cmp.Or(fault, ErrClosed))
+	for _, n := range nodes {
+		n.inbox.stop(h.closing())
 	}
 	for _, n := range nodes {
 		<-n.done

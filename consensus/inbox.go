@@ -21,8 +21,9 @@ type arrival struct {
 }
 
 type proposal struct {
-	term uint64
-	data []byte
+	term  uint64
+	data  []byte
+	early []uint64 // controllers
 }
 
 // inbox is the queue of work that other goroutines hand to the loop.
@@ -101,7 +102,7 @@ func messageSize(m wire.Message) int {
 }
 
 // proposal queues a proposal; it waits while the inbox is full. The error is the one that stopped the node.
-func (b *inbox) proposal(term uint64, data []byte) error {
+func (b *inbox) proposal(term uint64, data []byte, early []uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.data > 0 && b.data+len(data) > maxQueuedData && b.err == nil {
@@ -111,7 +112,7 @@ func (b *inbox) proposal(term uint64, data []byte) error {
 		return b.err
 	}
 	b.data += len(data)
-	b.propose = append(b.propose, proposal{term, data})
+	b.propose = append(b.propose, proposal{term, data, early})
 	b.signal()
 	return nil
 }

@@ -124,6 +124,7 @@ type membership struct {
 	last    uint64      // id of the last change that was applied
 	changed bool        // since the last Ready
 	ended   error       // why this member does not belong to the group; nil: it does
+	pairs   pairs
 }
 
 type membersAt struct {

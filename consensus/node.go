@@ -25,9 +25,10 @@ type Node struct {
 	inbox    *inbox
 	ticks    chan struct{} // capacity 1: a tick is due
 	updates  chan Update
-	leading  atomic.Uint64 // the term in which proposals are taken; 0: none
-	compacts atomic.Bool   // a snapshot is being written
-	founded  atomic.Bool   // this member is one of the first, and has known no leader
+	leading  atomic.Uint64            // the term in which proposals are taken; 0: none
+	compacts atomic.Bool              // a snapshot is being written
+	founded  atomic.Bool              // this member is one of the first, and has known no leader
+	vouches  atomic.Pointer[[]uint64] // what Core.Vouches returned last
 	helpers  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
 
@@ -52,6 +53,7 @@ func newNode(h *Host, cfg GroupConfig, log *slog.Logger, core *Core) *Node {
 		updates: make(chan Update), done: make(chan struct{}), elect: time.NewTimer(time.Hour),
 	}
 	n.elect.Stop()
+	n.vouches.Store(new([]uint64))
 	return n
 }
 
@@ -105,7 +107,7 @@ func (n *Node) work(t *turn) error {
 	for _, a := range t.arrivals {
 		if a.down != 0 {
 			n.core.Hint(a.down)
-		} else if err := n.core.Step(a.message); err != nil {
+		} else if err := n.step(a.message); err != nil {
 			return fmt.Errorf("consensus: %w", err)
 		}
 	}
@@ -114,6 +116,7 @@ func (n *Node) work(t *turn) error {
 		term := rest[0].term
 		for len(rest) > 0 && rest[0].term == term {
 			data = append(data, rest[0].data)
+			n.core.Hasten(rest[0].early...)
 			rest = rest[1:]
 		}
 		if err := n.core.Propose(term, data...); err != nil && !errors.Is(err, ErrNotLeader) {
@@ -126,12 +129,25 @@ func (n *Node) work(t *turn) error {
 	return nil
 }
 
+// step passes a message to the core. One with an implausible term is dropped, and logged.
+func (n *Node) step(m wire.Message) error {
+	err := n.core.Step(m)
+	if ahead, is := errors.AsType[*TermError](err); is {
+		n.host.incidents.Warn(fmt.Sprint("term ", n.cfg.Group, ahead.From), "consensus: dropped a message",
+			"group", n.cfg.Group, "err", ahead)
+		return nil
+	}
+	return err
+}
+
 // ready does what the core asks for.
 func (n *Node) ready() {
 	for n.core.HasReady() {
 		rd := n.core.Ready()
+		late := n.saveNow(rd.Append)
+		n.core.Vouch(rd.Messages)
 		n.host.transport.Send(rd.Messages)
-		n.save(rd.Append)
+		n.saveLater(late)
 		n.queue(rd.Updates)
 		if rd.Members != nil {
 			n.host.changed(n.cfg.Group, dialed(n.addresses(rd.Members)), rd.Gone)
@@ -143,10 +159,16 @@ func (n *Node) ready() {
 			n.log.Warn("consensus: the disk of this leader is much slower than those of others; transferring "+
 				"the leadership", "dir", n.host.cfg.Dir, "to", rd.Relief)
 		}
+		if rd.Stalled != 0 {
+			n.log.Error("consensus: the control path of this leader hangs; transferring the leadership, and taking no "+
+				"other until it goes on. Find what blocks it in a goroutine dump (SIGQUIT), and restart the controller",
+				"for", n.host.cfg.Patience, "to", rd.Stalled)
+		}
 		if rd.Stop != nil {
 			n.stop(rd.Stop)
 		}
 	}
+	n.vouch()
 	keep := n.waiting[:0]
 	for _, w := range n.waiting {
 		if done, err := w.check(n.core); done {
@@ -162,16 +184,20 @@ func (n *Node) ready() {
 	}
 }
 
-// save saves batches of the log: at once if that does not wait, so that the answers to them leave with the next Ready.
-func (n *Node) save(batches []storage.Batch) {
-	switch {
-	case len(batches) == 0:
-	case n.unsaved == 0 && n.host.saver.addNow(batches):
-		n.core.Stored(len(batches))
-	default:
-		n.unsaved += len(batches)
-		n.host.saver.add(n.inbox, batches)
+// saveNow saves batches of the log, if that does not wait, so that the answers to them leave with the next Ready, and
+// appends say that they are stored. It returns those that it did not save.
+func (n *Node) saveNow(batches []storage.Batch) (late []storage.Batch) {
+	if len(batches) == 0 || n.unsaved > 0 || !n.host.saver.addNow(batches) {
+		return batches
 	}
+	n.core.Stored(len(batches))
+	return nil
+}
+
+// saveLater leaves batches to the saver.
+func (n *Node) saveLater(batches []storage.Batch) {
+	n.unsaved += len(batches)
+	n.host.saver.add(n.inbox, batches)
 }
 
 // stop ends a member that does not belong to the group.
@@ -233,12 +259,32 @@ func (n *Node) next() (chan<- Update, Update) {
 	return n.updates, n.backlog[0]
 }
 
+// vouch makes Vouches known to other goroutines.
+func (n *Node) vouch() {
+	now, was := n.core.Vouches(), n.vouches.Load()
+	if len(now) != len(*was) || len(now) > 0 && &now[0] != &(*was)[0] {
+		n.vouches.Store(&now)
+	}
+}
+
+// Vouches reports whether the replica at another controller knows by itself what this leader has committed, because
+// they are a quorum and this one stores entries before it sends them. It is false at a follower.
+func (n *Node) Vouches(controller uint64) bool {
+	for _, member := range *n.vouches.Load() {
+		if wire.ControllerOf(member) == controller {
+			return true
+		}
+	}
+	return false
+}
+
 // taken records that the owner has taken the oldest update.
 func (n *Node) taken(u Update) {
 	n.backlog[0] = Update{}
 	if n.backlog = n.backlog[1:]; len(n.backlog) == 0 {
 		n.backlog = nil
 	}
+	n.core.Taken()
 	if len(u.Entries) > 0 {
 		n.core.Delivered(u.Entries[len(u.Entries)-1].Index)
 	}
@@ -279,10 +325,12 @@ func (n *Node) Err() error {
 // must not change data afterwards. It waits while 8 MiB of proposals are queued, until the log takes them or this
 // member is no longer the leader.
 //
+// The replicas at the controllers in early are to know as soon as they can that it is committed, see Vouches.
+//
 // The error is ErrNotLeader, or the one that stopped the node. Without an error, either the proposal is appended in
 // this term after all earlier ones, or a Role with Leading == false follows and no later proposal of the term is
 // appended either.
-func (n *Node) Propose(term uint64, data []byte) error {
+func (n *Node) Propose(term uint64, data []byte, early ...uint64) error {
 	switch {
 	case len(data) == 0:
 		return errors.New("consensus: empty proposal")
@@ -294,7 +342,7 @@ func (n *Node) Propose(term uint64, data []byte) error {
 		}
 		return ErrNotLeader
 	}
-	return n.inbox.proposal(term, data)
+	return n.inbox.proposal(term, data, early)
 }
 
 // SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They
@@ -308,7 +356,7 @@ func (n *Node) SendPayload(member uint64, payload []byte) bool {
 // Close stops the node at once, without transferring the leadership; see HandOver. The other nodes of the Host
 // continue. It returns nil, or the error that had stopped the node before.
 func (n *Node) Close() error {
-	n.inbox.stop(ErrClosed)
+	n.inbox.stop(n.host.closing())
 	<-n.done
 	if err := n.inbox.reason(); !errors.Is(err, ErrClosed) {
 		return err

@@ -14,6 +14,7 @@ import (
 type notices struct {
 	waiting []wire.Message
 	due     bool // a tick has come
+	hurry   bool // a member that is to know early what is committed cannot know it by itself: see vouch
 	now     int  // entries since the last tick
 	before  int  // entries in the tick before that
 }
@@ -25,20 +26,22 @@ const oftenEntries = 8
 // says that some entries are not committed.
 func (n *notices) thin(messages []wire.Message, entries int, underway bool) []wire.Message {
 	n.now += entries
-	keep := messages[:0]
+	keep, hurried := messages[:0], false
 	for _, m := range messages {
 		if m.Raft.GetType() == raftpb.MsgApp {
 			n.waiting = slices.DeleteFunc(n.waiting, func(
 				w wire.Message) bool {
 				return w.Raft.GetTo() == m.Raft.GetTo()
 			})
-			if len(m.Raft.GetEntries()) == 0 && (underway || n.before+n.now >= oftenEntries) {
+			if len(m.Raft.GetEntries()) == 0 && !n.hurry && (underway || n.before+n.now >= oftenEntries) {
 				n.waiting = append(n.waiting, m)
 				continue
 			}
+			hurried = hurried || len(m.Raft.GetEntries()) == 0
 		}
 		keep = append(keep, m)
 	}
+	n.hurry = n.hurry && !hurried
 	return keep
 }
 

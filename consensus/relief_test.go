@@ -16,6 +16,7 @@ type clocked struct {
 	ticks   int
 	leaders []uint64 // members that became leader, in order
 	serial  bool     // one entry at a time
+	dead    uint64   // a member that neither sends nor receives; 0: none
 }
 
 type clockedMember struct {
@@ -28,6 +29,7 @@ type clockedMember struct {
 	count   int // entries that the owner has
 	asked   int // count when the last proposal is committed
 	role    Role
+	hangs   bool // the owner takes no updates
 }
 
 const clockedElection = 5 // ticks
@@ -91,6 +93,10 @@ func (c *clocked) tick(propose bool) {
 func (c *clocked) ready(m *clockedMember, rd Ready) {
 	m.waiting += len(rd.Append)
 	for _, u := range rd.Updates {
+		if m.hangs {
+			break
+		}
+		m.core.Taken()
 		if u.Role != nil {
 			m.role, m.asked = *u.Role, 0
 			if m.role.Leading {
@@ -103,6 +109,9 @@ func (c *clocked) ready(m *clockedMember, rd Ready) {
 		}
 	}
 	for _, w := range rd.Messages {
+		if m.id == c.dead || w.Raft.GetTo() == c.dead {
+			continue
+		}
 		c.deliver(w)
 	}
 }

@@ -14,7 +14,7 @@ func TestSafety(t *testing.T) {
 	if testing.Short() {
 		runs = 15
 	}
-	entries, terms, changes, snapshots, restarts := 0, 0, 0, 0, 0
+	entries, terms, changes, snapshots, restarts, early := 0, 0, 0, 0, 0, 0
 	for seed := range runs {
 		ids := []uint64{1, 2, 3}
 		if seed%3 == 0 {
@@ -26,7 +26,7 @@ func TestSafety(t *testing.T) {
 			}
 		}
 		s := newSimOf(t, seed%4, seed, ids...)
-		s.slow, s.changes = seed%4 == 1, seed%2 == 1
+		s.slow, s.changes, s.prompt = seed%4 == 1, seed%2 == 1, seed%7 > 2
 		for i := range steps {
 			s.firstTerm = uint64(i) / 20 * (seed % 3) // also above and below the terms that elections make
 			s.step()
@@ -49,10 +49,12 @@ func TestSafety(t *testing.T) {
 		s.check(leading == 1, "%d leaders after healing", leading)
 		entries, terms = entries+len(s.log), terms+len(s.leaders)
 		changes, snapshots, restarts = changes+s.seen.changes, snapshots+s.seen.snapshots, restarts+s.seen.restarts
+		early += s.seen.early
 	}
-	t.Logf("%d runs of %d steps: %d entries, %d terms, %d changes of the membership, %d snapshots, %d restarts",
-		runs, steps, entries, terms, changes, snapshots, restarts)
-	if n := int(runs); entries < 100*n || terms < 4*n || 2*changes < n || snapshots < n || restarts < 5*n {
+	t.Logf("%d runs of %d steps: %d entries (%d committed by a follower first), %d terms, %d changes of the "+
+		"membership, %d snapshots, %d restarts", runs, steps, entries, early, terms, changes, snapshots, restarts)
+	if n := int(runs); entries < 100*n || terms < 4*n || 2*changes < n || snapshots < n || restarts < 5*n ||
+		early < 5*n {
 		t.Errorf("the runs are too quiet to mean anything")
 	}
 }

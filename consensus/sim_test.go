@@ -26,12 +26,13 @@ type sim struct {
 	flying  []wire.Message
 	cut     map[[2]uint64]bool // broken connections, by (from, to)
 	slow    bool               // owners lag behind
+	prompt  bool               // most batches are saved at once
 	// firstTerm is CoreConfig.FirstTerm of members that start from now on.
 	firstTerm uint64
 	changes   bool   // members come and go
 	most      int    // the largest election timeout
 	nextID    uint64 // id of the next new member
-	seen      struct{ changes, snapshots, restarts int }
+	seen      struct{ changes, snapshots, restarts, early int }
 
 	log     map[uint64]simEntry // all entries that were delivered to any owner, by index
 	newest  uint64              // highest index in log
@@ -152,8 +153,14 @@ func (s *sim) drain(m *simMember) {
 		for _, b := range rd.Append {
 			s.check(b.Group == s.number, "member %d saves a batch of group %d", m.id, b.Group)
 		}
-		s.flying = append(s.flying, rd.Messages...)
 		m.saving = append(m.saving, rd.Append...)
+		if s.prompt && s.rand.IntN(10) > 0 {
+			s.must(m.disk.Save(m.saving))
+			m.core.Stored(len(m.saving))
+			m.saving = nil
+		}
+		m.core.Vouch(rd.Messages)
+		s.flying = append(s.flying, rd.Messages...)
 		m.inbox = append(m.inbox, rd.Updates...)
 		if rd.Stop != nil {
 			s.check(rd.Stop == ErrRemoved || m.foreign, "member %d ends: %v", m.id, rd.Stop)
@@ -232,6 +239,10 @@ func (s *sim) takeEntry(m *simMember, e Entry) {
 		s.check(e.Index > s.newest, "member %d: new entry %d before %d", m.id, e.Index, s.newest)
 		s.checkOrder(e)
 		s.log[e.Index], s.newest = simEntry{e.Term, string(e.Data)}, e.Index
+		if leader := s.members[s.leaders[e.Term]]; leader != nil && leader.core != nil && leader.core.Leading(e.Term) &&
+			leader.core.commit < e.Index {
+			s.seen.early++ // its leader does not know that it is committed
+		}
 	}
 	if m.role.Leading {
 		s.check(e.Term == m.role.Term, "member %d: entry of term %d while leading in %d", m.id, e.Term, m.role.Term)
@@ -279,6 +290,11 @@ func (s *sim) propose(m *simMember) {
 		return
 	}
 	m.proposed++
+	if s.prompt && s.rand.IntN(4) > 0 {
+		for _, other := range s.up() {
+			m.core.Hasten(wire.ControllerOf(other.id))
+		}
+	}
 	err := m.core.Propose(m.role.Term, fmt.Appendf(nil, "%d/%d", m.role.Term, m.proposed))
 	if err != nil { // the owner must be told that it does not lead any more
 		s.check(err == ErrNotLeader, "propose: %v", err)

@@ -1,7 +1,8 @@
 package consensus
 
-// Update is one element of the stream to the owner. Exactly one field is set. Updates are in log order, with role
-// changes in their places among the entries.
+// Update is one element of the stream to the owner. At most one field is set. Updates are in log order, with role
+// changes in their places among the entries. One without any field asks a leader's owner for a sign of life, which is
+// that it takes the update: see HostConfig.Patience.
 type Update struct {
 	Entries  []Entry   // committed, in order
 	Snapshot *Snapshot // replaces all state of the owner

@@ -12,7 +12,8 @@ import (
 //
 //	callPayload u8 | hops u8 | controller uvarint | id uvarint | actor | length uvarint, name | message
 //
-// A resumePayload is the same, for a suspended actor that is to be resumed.
+// A resumePayload is the same, for a suspended actor that is to be resumed, and a forgetPayload for a switch that is to
+// be forgotten.
 // The leader executes it, and answers to the controller once that is committed, in a payload of the system group, of
 // which each controller has a replica. Answers of a turn to one controller are one payload:
 //
@@ -89,8 +90,11 @@ func nextOutcome(b []byte) (o Outcome, rest []byte) {
 // CallPayload is the payload that brings a call to the leader of its actor's group.
 func CallPayload(q ledger.Call) []byte {
 	kind := byte(callPayload)
-	if q.Resumes {
+	switch {
+	case q.Resumes:
 		kind = resumePayload
+	case q.Forgets:
+		kind = forgetPayload
 	}
 	b := binary.AppendUvarint(binary.AppendUvarint([]byte{kind, 0}, q.Caller), q.ID)
 	b = binary.AppendUvarint(q.Actor.Append(b), uint64(len(q.Name)))
@@ -102,7 +106,7 @@ func parseCall(b []byte) (q ledger.Call, ok bool) {
 	if len(b) < 2 {
 		return q, false
 	}
-	q.Resumes, b = b[0] == resumePayload, b[2:]
+	q.Resumes, q.Forgets, b = b[0] == resumePayload, b[0] == forgetPayload, b[2:]
 	var n, m int
 	if q.Caller, n = binary.Uvarint(b); n <= 0 {
 		return q, false
@@ -163,6 +167,9 @@ func (c *Core) refuseCalls() {
 func (c *Core) executeCalls() {
 	n := 0
 	for ; n < min(len(c.calls), maxCallsTurn) && !c.draining && c.room(); n++ {
+		if c.refuseForget(c.calls[n]) {
+			continue
+		}
 		switch err := c.ledger.Call(c.calls[n]); {
 		case errors.Is(err, ledger.ErrFull):
 			c.refuse(c.calls[n], busy)

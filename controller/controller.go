@@ -7,6 +7,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -49,11 +51,11 @@ type Config struct {
 	OpenFlow      net.Listener      // agents and switches connect here
 	API           net.Listener      // for holdfast status; nil for none
 	SwitchTimeout time.Duration     // without any connection, a switch is reported down
+	SwitchExpiry  time.Duration     // a switch that is down for so long is forgotten; 0: none is
 	// HandlerTimeout is the time in which a handler has to return; else its actor is suspended. 0: five seconds.
 	HandlerTimeout time.Duration
 	SnapshotEvery  int              // entries from one snapshot to the next, at most; 0 is 200,000
 	Duty           *Duty            // of the leader of the first group; nil for none
-	Instrument     bool             // count what actors do: see Controller.Tally
 	Optimizer      *OptimizerConfig // nil: no actor moves by itself
 	Audit          Auditor          // what the ledgers hold; nil for none
 	Logger         *slog.Logger     // must be set
@@ -87,6 +89,7 @@ type Controller struct {
 	tended       chan struct{}      // closed when the duty has ended
 	homes        sync.WaitGroup
 	hanging      atomic.Int64  // loops of groups that were given up and have not ended
+	rebuilt      atomic.Int64  // how often groups began anew, because they differed from other replicas
 	stop         chan struct{} // closed by Close
 	done         chan struct{} // closed when everything has ended
 	err          error         // why it ended; read after done
@@ -103,6 +106,10 @@ type Auditor interface {
 // switch.
 const inboxSize = 1024
 
+// patience times the handler timeout is for how long the loop of a leader may make no turn. A handler that hangs is
+// found earlier, so that its actor is suspended before another controller leads.
+const patience = 2
+
 // TickInterval is how often a Core looks what time moves on, while anything waits for that, and QuietInterval how often
 // it does otherwise. An idle process that wakes rarely costs almost nothing.
 const (
@@ -118,6 +125,7 @@ func Start(cfg Config) (*Controller, error) {
 		ends:       make(chan *group),
 		reassigned: reassignments{wake: make(chan struct{}, 1)}}
 	c.cfg.Consensus.Several = c.several()
+	c.cfg.Consensus.Patience = patience * cmp.Or(cfg.HandlerTimeout, watchdog.DefaultBudget)
 	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.Lost
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
@@ -287,7 +295,7 @@ func (c *Controller) wait() error {
 			if g.retired {
 				continue
 			}
-			if _, hung := errors.AsType[*hungError](g.err); hung {
+			if renews(g.err) {
 				if err := c.renew(g, g.err); err != nil {
 					return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 				}

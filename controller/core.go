@@ -33,6 +33,8 @@ type Core struct {
 	draining bool   // no input is executed until a snapshot can begin
 	encoding uint64 // index of the snapshot that is being encoded; 0 is none
 
+	comparison comparison
+
 	waiting  []delivery                        // oldest first; one of each session at most
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
 	local    map[openflow.DatapathID]*attached // those here
@@ -65,18 +67,22 @@ type Core struct {
 	minority minority
 	// leaderless is when this member last noticed that it knows no leader
 	leaderless time.Time
+	expiry     expiry // at the leader
 	// departed are switches that have left the group with the entries of this turn, see reassign
 	departed []openflow.DatapathID
 }
 
 // Outside is the rest of the controller, as a Core uses it.
 type Outside interface {
-	// Propose proposes an entry, which is not changed afterwards. After consensus.ErrNotLeader a Role that says the
-	// same follows.
-	Propose(term uint64, entry []byte) error
+	// Propose proposes an entry, which is not changed afterwards. The replicas at the controllers that lead the groups
+	// in relaying should know soon that it is committed. After consensus.ErrNotLeader a Role that says the same
+	// follows.
+	Propose(term uint64, entry []byte, relaying []uint64) error
 	// Encode runs encode concurrently with the Core, and then calls Core.Encoded with the result. There is one at a
 	// time.
 	Encode(encode func() []byte)
+	// Digest runs digest concurrently with the Core, and then what it returns, in the loop of the Core.
+	Digest(digest func() (heard func()))
 	// Compact stores a snapshot of the state at index. After consensus.ErrCompacting, the previous snapshot is still
 	// being written, and this one is skipped.
 	Compact(index uint64, state []byte) error
@@ -106,6 +112,7 @@ type CoreConfig struct {
 	Applications  []ledger.Application
 	Limits        ledger.Limits
 	SwitchTimeout time.Duration    // without any connection, a switch is reported down
+	SwitchExpiry  time.Duration    // a switch that is down for so long is forgotten; 0: none is
 	SnapshotEvery int              // entries from one snapshot to the next, at most; 0 is 200,000
 	Hosts         replay.Runner    // runs hosts of applications of Ryu; nil if there are none
 	Identity      string           // of those applications, see replay.NewLog
@@ -115,11 +122,12 @@ type CoreConfig struct {
 	Shards func(app string) []ledger.Shard
 	// Pinned reports whether an operator has pinned an actor, see ledger.Core.Pinned; may be nil.
 	Pinned func(ledger.Actor) bool
+	// Here and There are those of ledger.Core.Relay; may be nil.
+	Here, There func(group uint64) bool
 	// Live returns the groups among which an application chooses for a new actor; see ledger.Placer. nil: it cannot.
 	Live   func() []uint64
 	Logger *slog.Logger // must be set
-	// Elapsed returns the time since any fixed moment, for the times of handlers. nil: nothing of what actors do is
-	// counted.
+	// Elapsed returns the time since any fixed moment, for the times of handlers.
 	Elapsed func() time.Duration
 	Guard   *watchdog.Guard // of the calls of applications; nil: nobody watches them
 }
@@ -132,12 +140,11 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	if cfg.Directory != nil {
 		l.Join(cfg.Group, cfg.Directory)
+		l.Relay(cfg.Here, cfg.There)
 		l.Enumerate(cfg.Shards)
 		l.Pinned(cfg.Pinned)
 	}
-	if cfg.Elapsed != nil {
-		l.Instrument(cfg.Elapsed)
-	}
+	l.Instrument(cfg.Elapsed)
 	l.Watch(cfg.Guard)
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000
@@ -197,6 +204,11 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 	}
 	for _, e := range u.Entries {
 		before := c.ledger.Counters().Completions
+		if ledger.Compares(e.Data) {
+			if err := c.compare(e.Index); err != nil {
+				return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
+			}
+		}
 		if err := c.ledger.Commit(e.Data); err != nil {
 			return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
 		}
@@ -204,6 +216,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 			return err
 		}
 		c.depart()
+		c.forgotten()
 		if err := passMoves(e.Data); err != nil {
 			return err
 		}
@@ -224,7 +237,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
-	c.frames = nil
+	c.frames, c.comparison.mine, c.comparison.asked = nil, nil, false
 	clear(c.held) // each leader claims all switches again
 	c.requests, c.moves = nil, nil
 	clear(c.askers)
@@ -232,6 +245,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	if was.Leading {
 		c.acknowledgeHeld(c.ledger.Releases())
 	}
+	c.relayIn(r)
 	c.leavePaths(r.Term)
 	c.noticeLeader(now)
 	c.changeMinority(was, r)
@@ -261,6 +275,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.follower.Follow(now, 0, r.Term)
 	c.claimed = r.Term
 	clear(c.claims)
+	c.expiry = expiry{looked: now}
 	c.takeOverAll(now)
 	return nil
 }
@@ -272,6 +287,9 @@ func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began))
 // Turn executes due timers and waiting inputs while there is room, proposes one entry, and releases what was committed.
 // It is called after each of the other methods, or after several of them.
 func (c *Core) Turn(now time.Time) error {
+	if err := c.comparison.err; err != nil {
+		return err
+	}
 	if !c.draining {
 		c.ledger.Tick(c.clock(now)) // before events, which may use all the room in every turn
 	}
@@ -312,7 +330,7 @@ func (c *Core) Turn(now time.Time) error {
 // propose proposes an entry. If this member is no longer the leader, a Role that says so follows, and nothing is
 // released before that.
 func (c *Core) propose(entry []byte) error {
-	err := c.outside.Propose(c.role.Term, entry)
+	err := c.outside.Propose(c.role.Term, entry, c.ledger.Relaying())
 	if err == nil || errors.Is(err, consensus.ErrNotLeader) {
 		return nil
 	}
@@ -366,6 +384,7 @@ func (c *Core) Tick(now time.Time) error {
 		c.resume(now)
 		c.choosePaths(now)
 		c.reportAbsent(now)
+		c.expire(now)
 	}
 	return nil
 }

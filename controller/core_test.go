@@ -56,7 +56,7 @@ func newStand(t rapid.TB, cfg CoreConfig) *stand {
 // hundred sets a bound of 100 commands per switch, so that percentages of the bound are numbers of commands.
 var hundred = CoreConfig{Limits: ledger.Limits{QueueCommands: 100}}
 
-func (s *stand) Propose(term uint64, entry []byte) error {
+func (s *stand) Propose(term uint64, entry []byte, _ []uint64) error {
 	if s.proposeErr != nil {
 		return s.proposeErr
 	}
@@ -73,6 +73,8 @@ func (s *stand) Encode(encode func() []byte) {
 	}
 	s.encode = encode
 }
+
+func (s *stand) Digest(digest func() func()) { digest()() }
 
 func (s *stand) Compact(index uint64, state []byte) error {
 	if s.compactErr != nil {
@@ -195,8 +197,9 @@ type fake struct {
 
 	masterErr, sendErr error
 
-	sent   uint64 // sequence of the last command that it received
-	logged int    // calls of Logged
+	resume southbound.Resume // of the last claim
+	sent   uint64            // sequence of the last command that it received
+	logged int               // calls of Logged
 }
 
 // attached attaches the session of a switch's agent.
@@ -229,7 +232,8 @@ func (f *fake) Hold()                             { f.s.note("%d: hold", f.id) }
 func (f *fake) Resend()                           { f.s.note("%d: resend", f.id) }
 func (f *fake) Close(err error)                   { f.s.note("%d: closed, %v", f.id, err) }
 
-func (f *fake) Claim(generation uint64, _ southbound.Resume) error {
+func (f *fake) Claim(generation uint64, r southbound.Resume) error {
+	f.resume = r
 	f.s.note("%d: master in %s", f.id, inTerm(generation))
 	return f.masterErr
 }
@@ -293,6 +297,8 @@ func (e *echoer) Handle(tx *ledger.Tx, in *ledger.Input) error {
 		e.seen = append(e.seen, fmt.Sprintf("up %d", in.Switch))
 	case ledger.SwitchDown:
 		e.seen = append(e.seen, fmt.Sprintf("down %d %s", in.Switch, in.Reason))
+	case ledger.Forgotten:
+		e.seen = append(e.seen, fmt.Sprintf("forgotten %d", in.Switch))
 	case ledger.Request:
 		e.seen = append(e.seen, "request "+string(in.Message))
 	case ledger.Called:

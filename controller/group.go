@@ -48,6 +48,7 @@ type group struct {
 	askDirectory func(request []byte)
 	answer       func(controller uint64, answers []byte)
 	reassign     func(reassignment)
+	files        *filer // of replayed applications; nil if they have none
 
 	self           *atomic.Pointer[group] // which of the groups that have the node gets its payloads
 	watchdog       *watchdog.Watchdog
@@ -113,22 +114,23 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 	var runner replay.Runner
 	if cfg.Host != nil {
 		runner = newHosts(g, *cfg.Host)
+		if len(cfg.Host.Files) > 0 {
+			g.files = newFiler(cfg.Host.Files, g.offerFiles, g.log, g.ended)
+		}
 	}
 	var directory ledger.Directory
 	if len(of.Groups) > 1 {
 		directory = c.lives
 	}
-	var elapsed func() time.Duration
-	if of.Instrument {
-		began := time.Now()
-		elapsed = func() time.Duration { return time.Since(began) }
-	}
+	began := time.Now()
 	var err error
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
+		SwitchExpiry:  of.SwitchExpiry,
 		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Pinned: c.assigned.pinned,
-		Live: c.liveGroups, Elapsed: elapsed, Guard: g.watchdog.Guard()}, outside{g})
+		Here: g.router.leads, There: g.relays, Live: c.liveGroups,
+		Elapsed: func() time.Duration { return time.Since(began) }, Guard: g.watchdog.Guard()}, outside{g})
 	if err == nil {
 		g.follow(c.cfg.Served)
 	}
@@ -156,6 +158,9 @@ func (c *Controller) runGroup(g *group) {
 func (g *group) run() {
 	defer g.rejectAll() // what was put before done was closed
 	defer close(g.done)
+	if g.files != nil {
+		g.background.Go(g.files.run)
+	}
 	g.err = g.supervise()
 	close(g.ended)
 	g.core.Stop()
@@ -306,7 +311,15 @@ func (g *group) handOver(ctx context.Context) error {
 // outside implements Outside.
 type outside struct{ g *group }
 
-func (o outside) Propose(term uint64, entry []byte) error { return o.g.node.Propose(term, entry) }
+func (o outside) Propose(term uint64, entry []byte, relaying []uint64) error {
+	var early []uint64
+	for _, group := range relaying {
+		if to := o.g.router.group(group); to != nil {
+			early = append(early, to.led.leader.Load())
+		}
+	}
+	return o.g.node.Propose(term, entry, early...)
+}
 
 func (o outside) Compact(index uint64, state []byte) error { return o.g.node.Compact(index, state) }
 
@@ -336,6 +349,11 @@ func (o outside) Audit(index uint64, entry []byte) error {
 func (o outside) Encode(encode func() []byte) {
 	o.g.encoding = true
 	go func() { o.g.encoded <- encode() }() // run waits for it
+}
+
+// Digest runs in a goroutine of its own, while the loop continues.
+func (o outside) Digest(digest func() func()) {
+	o.g.background.Go(func() { o.g.later(digest()) })
 }
 
 // later makes the loop run f, unless the loop has ended. It waits until the loop takes f.

@@ -103,6 +103,11 @@ func (e ear) Checkpointed(_ *ryu.Host, number uint64, state []byte, reason strin
 	e.tell(func(c *replay.Core) { c.Checkpointed(e.life, number, state, reason) })
 }
 
+// Stirred implements ryu.Handler.
+func (e ear) Stirred(*ryu.Host) {
+	e.tell(func(c *replay.Core) { c.Stirred(e.life) })
+}
+
 // Ended implements ryu.Handler.
 func (e ear) Ended(_ *ryu.Host, end *ryu.EndError) {
 	if end.Reason == ryu.Stopped {

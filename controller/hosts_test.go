@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -26,7 +27,7 @@ type hostCluster struct {
 	rest        map[uint64]string
 }
 
-func newHostCluster(t *testing.T, size uint64, hang time.Duration) *hostCluster {
+func newHostCluster(t *testing.T, size uint64, hang time.Duration, files ...string) *hostCluster {
 	python := os.Getenv("HOLDFAST_PYTHON")
 	if python == "" || exec.Command(python, "-c", "import os_ken, routes, webob").Run() != nil {
 		if os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1" {
@@ -56,7 +57,7 @@ func newHostCluster(t *testing.T, size uint64, hang time.Duration) *hostCluster 
 				Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, Logger: quiet},
 			Groups: []GroupConfig{{Consensus: consensus.GroupConfig{Members: members}, Identity: "counting",
 				Host: &ryu.Config{Python: python, Applications: []string{"testdata/counting.py"}, Cluster: "cluster",
-					LogLevel: 20, Logger: quiet, Hang: hang}}},
+					LogLevel: 20, Logger: quiet, Hang: hang, Files: files}}},
 			Southbound: southbound.Config{Logger: quiet},
 			REST:       l[1], RESTPeers: s.rest, OpenFlow: l[2], Logger: quiet,
 		})
@@ -156,6 +157,15 @@ func (s *hostCluster) want(id uint64, method, path, body, want string) {
 	}
 }
 
+// configured waits until the applications have a configuration file with that text.
+func (s *hostCluster) configured(id uint64, text string) {
+	s.t.Helper()
+	await.Until(s.t, "the configuration "+text, func() bool {
+		_, got, err := s.ask(id, time.Minute, "GET", "/configuration", "")
+		return err == nil && got == text
+	})
+}
+
 const soon = 500 * time.Millisecond
 
 func TestReplayedApplications(t *testing.T) {
@@ -213,17 +223,34 @@ func TestReplayedApplications(t *testing.T) {
 }
 
 func TestReplayedApplicationsFailOver(t *testing.T) {
-	s := newHostCluster(t, 3, time.Minute)
+	file := filepath.Join(t.TempDir(), "configuration")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	t.Setenv("COUNTING_CONFIGURATION", file)
+	s := newHostCluster(t, 3, time.Minute, file)
 	s.running()
 	leader := s.leader()
 	for id := range uint64(3) {
 		s.want(id+1, "PUT", "/count", "x", fmt.Sprint(id+1))
 	}
+	s.configured(leader, "first")
+	write("second")
+	s.want(leader, "GET", "/configuration", "", "first") // nobody was told to read it
+	for _, c := range s.controllers {
+		c.Reload()
+	}
+	s.configured(leader, "second")
+	write("what a machine has on its disk does not count")
 	s.close(leader)
 	s.leader()
 	s.running()
 	for id := range s.controllers {
 		s.want(id, "GET", "/count?x=y;z", "", "3")
+		s.want(id, "GET", "/configuration", "", "second")
 	}
 	for id := range s.controllers {
 		s.status(id, "as it was", func(st Status) bool {

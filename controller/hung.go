@@ -37,7 +37,7 @@ func (e *hungError) Error() string {
 }
 
 // errRenewed ends the sessions and requests of a group that begins anew.
-var errRenewed = errors.New("a handler hangs, and this controller begins its part of the group anew")
+var errRenewed = errors.New("this controller begins its part of the group anew")
 
 var errGoexit = errors.New("an application has ended the goroutine of the controller, and must not call runtime.Goexit")
 
@@ -54,6 +54,9 @@ func (g *group) supervise() error {
 		switch {
 		case ok:
 			g.watchdog.End()
+			if _, differs := errors.AsType[*divergedError](err); differs {
+				g.fence(err)
+			}
 			return err
 		case !g.watchdog.GaveUp():
 			return errGoexit
@@ -68,6 +71,18 @@ func (g *group) supervise() error {
 		}()
 		return g.abandon()
 	}
+}
+
+// fence gives up what a replica leads that differs from the others. Its group begins anew.
+func (g *group) fence(why error) {
+	g.led.here.Store(false)
+	g.led.leader.Store(0)
+	g.log.Error("this replica differs from the others: it gives up the leadership, and begins anew from its snapshot "+
+		"and the log; if that happens again, replace the controller, and report what differs", "err", why)
+	if err := g.handOver(context.Background()); err != nil && !errors.Is(err, errNoSuccessor) {
+		g.log.Warn("leadership not transferred; there is an election", "err", err)
+	}
+	g.core.abandon(errRenewed)
 }
 
 // abandon does what is left to do for a loop that was given up, and returns why it was.
@@ -120,8 +135,19 @@ func (c *Core) abandon(why error) {
 	c.finishWaiting(why)
 }
 
+// renews reports whether a group begins anew after an error.
+func renews(err error) bool {
+	_, hung := errors.AsType[*hungError](err)
+	_, differs := errors.AsType[*divergedError](err)
+	return hung || differs
+}
+
 // renew starts the loop of a group anew that was given up.
 func (c *Controller) renew(g *group, why error) error {
+	if _, differs := errors.AsType[*divergedError](why); differs && c.rebuilt.Add(1) > maxRebuilt {
+		return fmt.Errorf("%w, also after it began anew %d times: its snapshot or its machine is damaged; replace the "+
+			"controller by one with a new id and an empty folder", why, maxRebuilt)
+	}
 	switch n := c.hanging.Load(); {
 	case n > maxHanging:
 		return fmt.Errorf("%w: %d handlers hang now, and each may use up a processor: correct the application, or "+

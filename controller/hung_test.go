@@ -61,15 +61,25 @@ func (s *testCluster) suspended() (list []SuspendedStatus) {
 	return list
 }
 
-// load puts load on the agent until ctx ends, and checks that each packet-in is answered once, but for the last one of
-// a switch. One that is not answered stops its switch.
-func (s *testCluster) load(ctx context.Context, switches uint64) {
-	r, err := load.Run(ctx, load.Config{Switches: int(switches), Window: 1, MACsPerSwitch: 3, Duration: time.Hour,
-		ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.TCP(s.agent.String())})
-	// Each switch also receives the table-miss entry, and the flood of its announcement.
-	if err != nil && ctx.Err() == nil || r.Total.Sent > r.Total.Answered+switches || r.Total.Unexpected != 2*switches {
-		s.t.Errorf("%d packet-ins, %d answered, %d messages that answer nothing, %d expected (%v)", r.Total.Sent,
-			r.Total.Answered, r.Total.Unexpected, 2*switches, err)
+// load puts load on the agent until end is called, which waits for its end, or until the test ends. It checks that each
+// packet-in is answered once, but for the last one of a switch. One that is not answered stops its switch.
+func (s *testCluster) load(switches uint64) (end func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r, err := load.Run(ctx, load.Config{Switches: int(switches), Window: 1, MACsPerSwitch: 3, Duration: time.Hour,
+			ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.TCP(s.agent.String())})
+		// Each switch also receives the table-miss entry, and the flood of its announcement.
+		if err != nil && ctx.Err() == nil || r.Total.Sent > r.Total.Answered+switches ||
+			r.Total.Unexpected != 2*switches {
+			s.t.Errorf("%d packet-ins, %d answered, %d messages that answer nothing, %d expected (%v)", r.Total.Sent,
+				r.Total.Answered, r.Total.Unexpected, 2*switches, err)
+		}
+	}()
+	return func() {
+		cancel()
+		await.End(s.t, "the load", ended)
 	}
 }
 
@@ -85,13 +95,7 @@ func TestHandlerHangs(t *testing.T) {
 				apps:    func() []ledger.Application { return []ledger.Application{h.bad(), hub.New()} }})
 			// before the controllers are stopped, and also if the test fails
 			t.Cleanup(func() { close(h.release) })
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				s.load(ctx, 2)
-			}()
+			end := s.load(2)
 			for round := range 2 {
 				before := [3]int64{1: h.handled[1].Load(), 2: h.handled[2].Load()}
 				await.Until(t, "both switches to be served", func() bool {
@@ -133,8 +137,7 @@ func TestHandlerHangs(t *testing.T) {
 				}
 				await.Until(t, "the actor to be resumed", func() bool { return len(s.suspended()) == 0 })
 			}
-			cancel()
-			await.End(t, "the load", ended)
+			end()
 			s.down()
 			s.quiet()
 		})

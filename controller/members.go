@@ -249,28 +249,14 @@ func (c *Controller) serveMembers(mux *http.ServeMux) {
 		err := g.inLoop(r.Context(), func() { m.Stale = g.core.stale() })
 		c.answer(w, r, m, err)
 	})
-	mux.HandleFunc("POST /v1/members", func(w http.ResponseWriter, r *http.Request) {
-		var change MemberChange
-		if !c.asked(w, r, &change) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		m, err := c.changeMembers(ctx, change)
-		c.answer(w, r, m, err)
-	})
-	mux.HandleFunc("POST /v1/drain", func(w http.ResponseWriter, r *http.Request) {
-		if !c.asked(w, r, &struct{}{}) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
+	serveChange(c, mux, "/v1/members", c.changeMembers)
+	serveChange(c, mux, "/v1/drain", func(ctx context.Context, _ struct{}) (Members, error) {
 		err := c.drain(ctx)
 		if err == nil {
 			c.log.Info("drained: it leads again only if no other controller does")
 		}
 		g := c.system()
-		c.answer(w, r, g.members(g.node.Status()), err)
+		return g.members(g.node.Status()), err
 	})
 }
 
@@ -296,6 +282,22 @@ func (c *Controller) drain(ctx context.Context) (err error) {
 
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 4 << 10
+
+// serveChange serves requests that change something at once: change gets what is asked for, and returns the answer. Its
+// context ends after changeTimeout.
+func serveChange[Q, A any](c *Controller, mux *http.ServeMux, path string,
+	change func(context.Context, Q) (A, error)) {
+	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+		var q Q
+		if !c.asked(w, r, &q) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
+		defer cancel()
+		a, err := change(ctx, q)
+		c.answer(w, r, a, err)
+	})
+}
 
 // asked reads the body of a request that changes something. Its content type must be JSON, which protects against
 // cross-site requests: a web page in a browser cannot set that type without permission.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,19 +269,6 @@ func (c *Controller) holdsUp(from, to uint64) string {
 	}
 	return "no leader is known of " + strings.Join(without, " and ") + ": a majority of its controllers must run and " +
 		"reach each other"
-}
-
-func (c *Controller) serveMoves(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/move", func(w http.ResponseWriter, r *http.Request) {
-		var m Move
-		if !c.asked(w, r, &m) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		moved, err := c.Move(ctx, m)
-		c.answer(w, r, moved, err)
-	})
 }
 
 // passMoves passes the crash points of moves in a committed entry of a home group.

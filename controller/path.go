@@ -213,6 +213,10 @@ func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
 		c.asked(payload[1:])
 		return
 	}
+	if len(payload) > 0 && payload[0] == digestPayload {
+		c.heardDigest(from, payload[1:])
+		return
+	}
 	if c.fromGroup(payload) {
 		return
 	}

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
@@ -55,17 +54,4 @@ func (c *Controller) pin(ctx context.Context, p Pin) (Pinned, error) {
 				"group needs a majority, and has at most %d pinned actors: %w", directory.MaxPins, ctx.Err())
 		}
 	}
-}
-
-func (c *Controller) servePins(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/pin", func(w http.ResponseWriter, r *http.Request) {
-		var p Pin
-		if !c.asked(w, r, &p) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		pinned, err := c.pin(ctx, p)
-		c.answer(w, r, pinned, err)
-	})
 }

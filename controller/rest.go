@@ -44,6 +44,7 @@ type rest struct {
 	apps   *http.ServeMux  // handlers of applications; nil if there are none
 	leader *http.Transport // connections to the leader
 	slots  chan struct{}   // taken by requests that are served
+	cancel func()          // ends connections that a handler has taken over
 }
 
 func (c *Controller) serveREST(l net.Listener) *rest {
@@ -56,7 +57,8 @@ func (c *Controller) serveREST(l net.Listener) *rest {
 }
 
 func newREST(c *Controller) *rest {
-	r := &rest{c: c, slots: make(chan struct{}, maxServed), leader: &http.Transport{
+	base, cancel := context.WithCancel(context.Background())
+	r := &rest{c: c, slots: make(chan struct{}, maxServed), cancel: cancel, leader: &http.Transport{
 		// no Proxy: those of the environment are not used
 		DialContext:           c.dialREST,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
@@ -65,7 +67,8 @@ func newREST(c *Controller) *rest {
 		ReadTimeout:  bodyTimeout,
 		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: 64 << 10, Protocols: protocols(), ConnContext: mtls.WithConn,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
+		BaseContext: func(net.Listener) context.Context { return base },
+		HTTP2:       &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	return r
 }
 
@@ -89,6 +92,7 @@ func protocols() *http.Protocols {
 
 func (r *rest) close() error {
 	defer r.leader.CloseIdleConnections()
+	r.cancel()
 	return r.web.close()
 }
 
@@ -122,6 +126,10 @@ func (r *rest) replayed(w http.ResponseWriter, in *http.Request) {
 		r.forward(w, in.WithContext(ctx), r.c.cfg.RESTPeers[id])
 		return
 	}
+	if wantsWebSocket(in) {
+		r.websocket(w, in)
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, in.Body, maxRequestBody))
 	if err != nil {
 		http.Error(w, "read the request: "+err.Error(), bodyStatus(err, http.StatusBadRequest))
@@ -130,6 +138,11 @@ func (r *rest) replayed(w http.ResponseWriter, in *http.Request) {
 	ctx, cancel := context.WithTimeout(in.Context(), requestTimeout)
 	defer cancel()
 	answer, err := r.c.Request(ctx, requestOf(in, body))
+	r.answer(w, in, answer, err)
+}
+
+// answer writes what Request has returned.
+func (r *rest) answer(w http.ResponseWriter, in *http.Request, answer wire.Answer, err error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		http.Error(w, "the application does not answer", http.StatusGatewayTimeout)
@@ -177,6 +190,7 @@ func requestOf(in *http.Request, body []byte) *wire.HTTPRequest {
 		Headers: []wire.Header{{Name: "Host", Value: in.Host}}, Body: body}
 	header := endToEnd(in.Header)
 	header.Del(forwarded)
+	header.Del(websocketHeader)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, v := range header[name] {
 			q.Headers = append(q.Headers, wire.Header{Name: name, Value: v})

@@ -19,7 +19,7 @@ import (
 //	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
 //	movePayload u8 | controller uvarint | id uvarint | group uvarint | actor: the actor is to move to this group. If
 //	  it cannot, the controller is told by an answer to a call with that id
-//	callPayload u8, answerPayload u8, resumePayload u8: see call.go
+//	callPayload u8, answerPayload u8, resumePayload u8, forgetPayload u8: see call.go
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
 // replica of that group at the sender's controller tells. If there is no such replica, it is not known here who leads
@@ -32,6 +32,8 @@ const (
 	callPayload      = 0x85
 	answerPayload    = 0x86
 	resumePayload    = 0x87
+	forgetPayload    = 0x88
+	digestPayload    = 0x89 // see compare.go
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
@@ -89,6 +91,19 @@ func (r *router) sendPayload(to uint64, payload []byte) {
 	case g.led.leader.Load() != 0:
 		g.node.SendPayload(g.led.leader.Load(), payload)
 	}
+}
+
+// leads reports whether this controller leads a group.
+func (r *router) leads(group uint64) bool {
+	g := r.group(group)
+	return g != nil && g.led.here.Load()
+}
+
+// relays reports whether the controller that leads another group has a replica of this one that knows, without being
+// told, what this leader commits.
+func (g *group) relays(group uint64) bool {
+	to := g.router.group(group)
+	return to != nil && !to.led.here.Load() && g.node.Vouches(to.led.leader.Load())
 }
 
 func (c *Controller) sendElsewhere(group uint64, payload []byte) {
@@ -193,7 +208,7 @@ func (c *Core) fromGroup(payload []byte) bool {
 		c.relocated(rest)
 	case movePayload:
 		c.toMove(rest)
-	case callPayload, resumePayload:
+	case callPayload, resumePayload, forgetPayload:
 		c.called(payload)
 	default:
 		return false
@@ -240,11 +255,17 @@ func (c *Core) executeFrames() {
 	}
 }
 
-// sendFrames sends committed items and acknowledgements to other groups.
-func (c *Core) sendFrames() {
-	if !c.role.Leading {
-		return
+// relayIn lets a follower pass on what the leader of a term commits, as long as it knows it.
+func (c *Core) relayIn(r consensus.Role) {
+	term := r.Term
+	if r.Leader == 0 {
+		term = 0
 	}
+	c.ledger.RelayIn(term)
+}
+
+// sendFrames sends committed items and acknowledgements to other groups, at a follower those that it passes on.
+func (c *Core) sendFrames() {
 	sent := false
 	c.ledger.Frames(func(group uint64, frame []byte) {
 		if crash.Compiled && ledger.NewFrame(frame).Acknowledges() {

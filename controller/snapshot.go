@@ -15,10 +15,26 @@ const (
 	snapshotRatio = 4
 )
 
-// compact begins a snapshot if enough entries or bytes of log were committed since the last.
+// lateFactor times as much is when a snapshot is taken of a state that was not compared.
+const lateFactor = 2
+
+// due reports whether so many times as many entries or bytes of log were committed since the last snapshot as are
+// between two.
+func (c *Core) due(times int) bool {
+	return c.applied-c.snapshot >= uint64(times*c.cfg.SnapshotEvery) ||
+		c.logged >= times*max(snapshotBytes, snapshotRatio*c.size)
+}
+
+// compact begins a snapshot if enough was committed since the last one, after a comparison: so a replica that differs
+// does not store what it has. Without an outcome for long, the snapshot is taken nevertheless.
 func (c *Core) compact() error {
-	due := c.applied-c.snapshot >= uint64(c.cfg.SnapshotEvery) || c.logged >= max(snapshotBytes, snapshotRatio*c.size)
-	if !due || c.encoding != 0 {
+	now := &c.comparison
+	switch {
+	case c.encoding != 0:
+		return nil
+	case now.equal && c.applied > c.snapshot:
+	case !c.due(1) || len(c.cfg.Names) > 1 && !c.due(lateFactor) && (!c.role.Leading || now.asked):
+		c.draining = false
 		return nil
 	}
 	if !c.ledger.Quiet() {
@@ -26,6 +42,10 @@ func (c *Core) compact() error {
 		return nil
 	}
 	c.draining = false
+	if len(c.cfg.Names) > 1 && !now.equal && !c.due(lateFactor) {
+		return c.beginComparison()
+	}
+	now.equal, now.asked = false, false
 	encode, err := c.ledger.Freeze()
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
@@ -43,7 +63,14 @@ func (c *Core) Encoded(state []byte) error {
 		return nil // the leader sent a newer one meanwhile
 	}
 	c.size = len(state)
-	if err := c.outside.Compact(index, state); err != nil && !errors.Is(err, consensus.ErrCompacting) {
+	err := c.outside.Compact(index, state)
+	if errors.Is(err, consensus.ErrTooLarge) {
+		c.log.Error("no snapshot is taken: the log grows, on disk and in memory, and a controller that is far behind "+
+			"cannot catch up; find the application whose tables are large, and what fills them", "index", index,
+			"bytes", len(state), "error", err)
+		return nil
+	}
+	if err != nil && !errors.Is(err, consensus.ErrCompacting) {
 		return fmt.Errorf("controller %s: store snapshot at %d: %w", c.cfg.Name, index, err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -189,5 +190,33 @@ func TestSnapshotByBytes(t *testing.T) {
 	}
 	if logged(snapshotBytes); s.encode == nil {
 		t.Error("no snapshot though there are 4 times the bytes of the last")
+	}
+}
+
+// A state that is too large for a snapshot does not end the controller: it goes on, and tries again.
+func TestStateTooLarge(t *testing.T) {
+	s := newStand(t, CoreConfig{SnapshotEvery: 3})
+	s.compactErr = fmt.Errorf("group 1: %w", consensus.ErrTooLarge)
+	s.lead(3)
+	one := s.up(1, 5)
+	for seq := uint64(2); seq < 20 && s.encode == nil; seq++ {
+		one.events(5, seq, packetIn)
+		s.turn()
+		s.commit()
+	}
+	if s.encode == nil {
+		t.Fatal("no snapshot was begun")
+	}
+	s.ok(s.core.Encoded(s.encode()))
+	s.encode, s.compactErr = nil, nil
+	events := s.core.Ledger().Switches()[0].Events
+	for range 5 {
+		events++
+		one.events(5, events, packetIn)
+		s.turn()
+		s.commit()
+	}
+	if got := s.core.Ledger().Switches()[0].Events; got != events || s.encode == nil {
+		t.Errorf("event %d of %d is executed; the next snapshot was begun: %t", got, events, s.encode != nil)
 	}
 }

@@ -45,6 +45,8 @@ type Status struct {
 	Suspended []SuspendedStatus `json:"suspended,omitzero"`
 	// Hanging are the handlers at this controller that were given up and have not returned. Each may use a processor.
 	Hanging int64 `json:"hanging_handlers"`
+	// Rebuilt is how often groups at this controller began anew, because their state differed from that of a majority.
+	Rebuilt int64 `json:"rebuilt,omitzero"`
 }
 
 // ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
@@ -165,7 +167,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 			all.Switches[i].Assignment = row.Version
 		}
 	}
-	all.Hanging = c.hanging.Load()
+	all.Hanging, all.Rebuilt = c.hanging.Load(), c.rebuilt.Load()
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
 	return all, nil
 }
@@ -339,8 +341,9 @@ type api struct {
 	inquiry *inquiry
 }
 
-// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/members, /v1/drain, /v1/move,
-// /v1/pin, /v1/resume, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty reports, as JSON.
+// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/advice, /v1/members, /v1/drain,
+// /v1/move, /v1/pin, /v1/resume, /v1/forget, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty
+// reports, as JSON.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -355,9 +358,10 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 	mux.HandleFunc("GET /v1/cluster", answers(asks, asks.cluster))
 	asks.serveTallies(mux)
 	c.serveMembers(mux)
-	c.serveMoves(mux)
-	c.servePins(mux)
-	c.serveResumes(mux)
+	serveChange(c, mux, "/v1/move", c.Move)
+	serveChange(c, mux, "/v1/pin", c.pin)
+	serveChange(c, mux, "/v1/resume", c.resume)
+	serveChange(c, mux, "/v1/forget", c.forget)
 	c.servePlacement(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)

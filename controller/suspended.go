@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -107,17 +106,4 @@ func (c *Controller) resume(ctx context.Context, r Resume) (Resumed, error) {
 	}
 	c.log.Info("an actor is resumed", "actor", a.String(), "was", string(reason))
 	return Resumed{a.String(), string(reason)}, nil
-}
-
-func (c *Controller) serveResumes(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/resume", func(w http.ResponseWriter, r *http.Request) {
-		var q Resume
-		if !c.asked(w, r, &q) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		resumed, err := c.resume(ctx, q)
-		c.answer(w, r, resumed, err)
-	})
 }

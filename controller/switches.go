@@ -226,8 +226,8 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 				return true, nil
 			}
 			// The agent of a refused epoch discards its events, so only committed entries may decide that.
-			if r, _ := c.ledger.Resume(id); errors.Is(err, ledger.ErrStaleEpoch) && (r.Closed || r.Epoch > b.Epoch) {
-				s.Refuse(experimenter.ReasonStaleEpoch, r.Epoch)
+			if newest, over := c.over(id, b.Epoch); over && errors.Is(err, ledger.ErrStaleEpoch) {
+				s.Refuse(experimenter.ReasonStaleEpoch, newest)
 			}
 			return true, err // otherwise the agent reconnects and sends its events again
 		}
@@ -238,6 +238,15 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 		return true, c.ledger.Done(id, b.Epoch, b.Done)
 	}
 	return true, nil
+}
+
+// over reports whether an epoch of a switch is over, and returns the newest one.
+func (c *Core) over(id openflow.DatapathID, epoch uint64) (newest uint64, over bool) {
+	r, known := c.ledger.Resume(id)
+	if !known {
+		return c.ledger.Floor(), epoch <= c.ledger.Floor()
+	}
+	return r.Epoch, r.Closed || r.Epoch > epoch
 }
 
 // acknowledge tells sessions which events are committed.

@@ -37,6 +37,10 @@ func (c *Core) claim(s *attached) {
 		Commands: r.First + uint64(r.Count) - 1, Done: r.First - 1}
 	if !known {
 		resume = southbound.Resume{}
+		if s.State().Peer == southbound.Agent && c.ledger.Floor() > 0 {
+			// It may have been forgotten: else the agent believes that the log of its last master is lost.
+			resume.Epoch = c.ledger.Floor() + 1
+		}
 	}
 	s.generation = c.generation(s)
 	if err := s.Claim(s.generation, resume); err != nil {

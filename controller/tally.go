@@ -128,6 +128,21 @@ func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 	return t, nil
 }
 
+// Counting says whether a controller counts what actors do.
+type Counting struct {
+	On bool `json:"on"`
+}
+
+// count makes the controller stop counting what actors do, or go on, until it ends.
+func (c *Controller) count(ctx context.Context, q Counting) error {
+	for _, g := range c.groups.all() {
+		if err := g.inLoop(ctx, func() { g.core.ledger.Count(q.On) }); err != nil {
+			return fmt.Errorf("counts of controller %s: %w", c.cfg.Name, err)
+		}
+	}
+	return nil
+}
+
 // DescribeReport describes a report, outside of the loop: that may take a while.
 func DescribeReport(group, term uint64, r *ledger.Report) GroupTally {
 	g := GroupTally{Group: group, Term: term, Seconds: r.For.Seconds(), Local: r.Local, Partial: r.Partial,
@@ -177,13 +192,14 @@ func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
 // moveName is the name of the type of messages that bring an actor to another group.
 const moveName = "actor that moves"
 
+var kindNames = map[ledger.InputKind]string{ledger.SwitchUp: "SWITCH_UP", ledger.SwitchDown: "SWITCH_DOWN",
+	ledger.Timer: "timer", ledger.ReplayedInput: "any", ledger.Request: "request", ledger.Discarded: "void command",
+	ledger.Called: "call", ledger.Forgotten: "forgetting"}
+
 // messageName returns the name of a type of message: that of OpenFlow, that of the Go type of an emitted message, or
 // what the ledger calls the input.
 func messageName(r *ledger.Report, t tally.Type) string {
-	kinds := map[ledger.InputKind]string{ledger.SwitchUp: "SWITCH_UP", ledger.SwitchDown: "SWITCH_DOWN",
-		ledger.Timer: "timer", ledger.ReplayedInput: "any", ledger.Request: "request", ledger.Discarded: "void command",
-		ledger.Called: "call"}
-	name, kind := r.Name(t), kinds[ledger.KindOfType(t)]
+	name, kind := r.Name(t), kindNames[ledger.KindOfType(t)]
 	switch {
 	case name != "":
 		return name
@@ -197,9 +213,16 @@ func messageName(r *ledger.Report, t tally.Type) string {
 	return of13.TypeName(uint8(t))
 }
 
-// serveTallies serves what this controller has counted at /v1/tally, and what all have at /v1/actors and /v1/matrix.
+// serveTallies serves what this controller has counted at /v1/tally, where POST stops and starts that, and what all
+// have counted at /v1/actors, /v1/matrix and /v1/advice.
 func (q *inquiry) serveTallies(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/tally", answers(q, q.c.Tally))
+	mux.HandleFunc("POST /v1/tally", func(w http.ResponseWriter, r *http.Request) {
+		var counting Counting
+		if q.c.asked(w, r, &counting) {
+			q.c.answer(w, r, counting, q.c.count(r.Context(), counting))
+		}
+	})
 	mux.HandleFunc("GET /v1/actors", answers(q, func(ctx context.Context) (Actors, error) {
 		list, err := q.tallies(ctx)
 		all := joinActors(q.c.cfg.Name, list)
@@ -215,6 +238,12 @@ func (q *inquiry) serveTallies(mux *http.ServeMux) {
 		m := joinMatrix(q.c.cfg.Name, list)
 		m.Leaderless = q.c.leaderless()
 		return m, err
+	}))
+	mux.HandleFunc("GET /v1/advice", answers(q, func(ctx context.Context) (Advice, error) {
+		list, err := q.tallies(ctx)
+		a := joinAdvice(q.c.cfg.Name, list, q.c.reasons())
+		a.Leaderless = q.c.leaderless()
+		return a, err
 	}))
 }
 

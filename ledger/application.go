@@ -26,6 +26,25 @@ type Answerer interface {
 	Answers() []string
 }
 
+// Explainer is an Application that can say why its handlers belong to the actors that run them.
+type Explainer interface {
+	Application
+	// Explain returns what is known of its handlers. Safe for concurrent use.
+	Explain() []Mapping
+}
+
+// Mapping says which cells a handler needs, as far as that does not depend on its message.
+type Mapping struct {
+	Kind      InputKind
+	Type      uint8    // of a Message
+	Name      string   // of an Emitted one
+	Handler   string   // with its file and line
+	Whole     bool     // the application is one actor
+	Unmapped  bool     // it has no map function: it is run to find out
+	All       []string // tables of which it needs all cells
+	Undivided []string // tables of which it needs cells, and all of which belong to one actor
+}
+
 // Server is an Application that executes calls over HTTP. Its methods are safe for concurrent use.
 type Server interface {
 	Application
@@ -93,6 +112,7 @@ const (
 	Request                            // Message: what a controller gave to Core.Request
 	Discarded                          // Seq: what Tx.Send returned for a command to a switch of another group
 	Called                             // Name, Message: of a Call
+	Forgotten                          // Switch: it is gone for good, see Core.Forget
 )
 
 // Input is what an application handles: a message, a timer, a request, or a change of a switch. Its slices are valid
@@ -173,6 +193,10 @@ type Limits struct {
 	// QueueCommands and QueueBytes bound the commands of a switch that are not complete: 65,536 and 64 MiB by default.
 	// If they are exceeded, the epoch of the switch is closed.
 	QueueCommands, QueueBytes int
+	// SwitchesBytes bounds what all switches hold together, in commands that are not complete and in their SWITCH_UPs:
+	// 512 MiB by default. If it is exceeded, epochs are closed: first of switches that are not connected, and of those
+	// that hold most.
+	SwitchesBytes int
 	// OutboxItems and OutboxBytes bound what waits for another group to take it: 65,536 and 64 MiB by default. If they
 	// are exceeded, events and timers that would send more to that group are held. At twice the bounds, an application
 	// that sends more fails.
@@ -194,6 +218,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.InFlight, 4)
 	set(&l.QueueCommands, 1<<16)
 	set(&l.QueueBytes, 64<<20)
+	set(&l.SwitchesBytes, 512<<20)
 	set(&l.OutboxItems, 1<<16)
 	set(&l.OutboxBytes, 64<<20)
 	set(&l.PieceBytes, 4<<10)

@@ -66,6 +66,8 @@ func (s *state) apply(r *Record) error {
 		}
 	case OpSuspend:
 		s.suspend(r.Actor, suspension{r.Time, r.Name, r.Early})
+	case OpForget:
+		s.forget(r.Switch, r.Epoch)
 	case OpPart:
 		s.parts = append(s.parts, r.Bytes)
 	case OpSwitch:

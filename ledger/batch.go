@@ -25,12 +25,15 @@ type batch struct {
 	taken      []taken
 	arrived    []Actor
 	departed   []openflow.DatapathID
-	answers    []Answer // to calls, sent after commit
-	replies    int      // bytes of answers
+	forgotten  []openflow.DatapathID // switches
+	floor      uint64                // with them
+	answers    []Answer              // to calls, sent after commit
+	replies    int                   // bytes of answers
 	observed   []observed
 	// skipping are the switches that have, or had, skipped events without a record so far.
 	skipping []*switchState
 	replayed uint64 // position of the replayed application before the batch
+	relay    bool   // followers pass on what it has for other groups
 }
 
 // empty reports whether no transaction is in the batch.
@@ -149,7 +152,8 @@ func (sw *switchState) acknowledge() Release {
 // String names an input for log lines.
 func (in *Input) String() string {
 	kinds := [...]string{"input", "switch up", "switch down", "message", "timer " + in.Name, "emitted " + in.Name,
-		fmt.Sprint("replayed input ", in.Seq), "request", fmt.Sprint("void command ", in.Seq), "call " + in.Name}
+		fmt.Sprint("replayed input ", in.Seq), "request", fmt.Sprint("void command ", in.Seq), "call " + in.Name,
+		"forgetting"}
 	s := kinds[min(int(in.Kind), len(kinds)-1)]
 	if in.Switch != 0 {
 		s += " of switch " + in.Switch.String()

@@ -16,6 +16,7 @@ type Call struct {
 	// Of the answer: the controller at which the client waits, and its number for the call.
 	Caller, ID uint64
 	Resumes    bool // the actor is suspended, and is resumed; it executes nothing
+	Forgets    bool // the actor is a switch, and is forgotten; see Core.Forget
 }
 
 // Answer is the answer to a Call that is committed.
@@ -49,10 +50,12 @@ func (c *Core) Call(q Call) error {
 	switch {
 	case !c.leading:
 		return errNotLeading
-	case app < 0 || !c.here(q.Actor):
+	case app < 0 && !q.Forgets || !c.here(q.Actor):
 		return fmt.Errorf("call of %v: %w", q.Actor, ErrElsewhere)
 	case q.Resumes:
 		return c.resume(q)
+	case q.Forgets:
+		return c.forgetFor(q)
 	}
 	before := c.beginPatient()
 	b := c.beginTransaction()

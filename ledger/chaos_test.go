@@ -264,6 +264,7 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	if c.site != nil {
 		core.Join(c.group, c.site.directory(c.group))
 		core.Enumerate(c.site.shards(c.group))
+		c.site.relay(core, node)
 	}
 	log, err := replay.NewLog(core, c.identity(node))
 	if err != nil {

@@ -65,6 +65,13 @@ func (c *Core) Cut() ([]byte, bool) {
 	c.acked = c.acked[:0]
 	c.cutTaken()
 	b.seal()
+	if b.relay = c.relays(b); b.relay {
+		b.buf[flagsAt] |= relayFlag
+	}
+	if c.compare {
+		b.buf[flagsAt] |= compareFlag
+		c.compare = false
+	}
 	entry, scratch := bytes.Clone(b.buf), b.buf // without spare capacity, because the consensus keeps it for long
 	b.buf = nil
 	c.inflight = append(c.inflight, *b)
@@ -84,7 +91,8 @@ func (c *Core) Commit(data []byte) error {
 		return c.commitOwn(data)
 	}
 	d := decoder{b: data}
-	c.applying = max(c.state.time, d.header().Time)
+	h := d.header()
+	c.applying, c.relay.on = max(c.state.time, h.Time), h.Relay && h.Term == c.relay.term && c.relay.here != nil
 	h, err := Walk(data, c.apply)
 	if err != nil {
 		return err
@@ -100,9 +108,14 @@ func (c *Core) apply(r *Record) error {
 	if err := c.applyReplayed(r); err != nil {
 		return err
 	}
+	if c.relay.on {
+		c.passOn(r)
+	}
 	switch {
 	case r.Op == OpDepart && r.Actor.isSwitch():
 		c.departed = append(c.departed, r.Actor.Switch)
+	case r.Op == OpForget:
+		c.forgotten = append(c.forgotten, r.Switch)
 	case c.observe != nil && r.Op == OpEvent:
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
 	case c.observeSkipped != nil && (r.Op == OpSkipped || r.Op == OpSeen):
@@ -223,7 +236,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 		return nil, err
 	}
 	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
-	end := c.state.appendSuspended(c.state.moves.append(c.state.links.append(c.state.appendTimers(nil))))
+	end := c.state.appendRest(nil)
 	parts := c.replayedParts()
 	frozen := map[TableName]*cells.Table{}
 	for name, t := range c.state.tables {

@@ -37,6 +37,8 @@ type Core struct {
 
 	guard *watchdog.Guard // see Watch; may be nil
 
+	compare bool // the next entry asks for a Digest, see Compare
+
 	observe        func(id openflow.DatapathID, epoch, seq uint64, msg []byte) // see Observe
 	observeSkipped func(id openflow.DatapathID, epoch, seq, asynchronous uint64)
 	observers      map[string]func(Change) // by application; see ObserveTables
@@ -61,7 +63,9 @@ type Core struct {
 	failure     error   // of an application that failed and was resumed; see Tx.Fail
 	keeps       bool    // the input was kept; see Tx.Keep
 	stalled     []*switchState
+	crowd       crowd
 
+	relay       relay
 	peers       map[uint64]*peer      // the groups to which something is sent
 	senders     map[Actor][]*outgoing // the streams to an actor
 	heard       map[Actor]Assignment  // see hears; by mover
@@ -73,21 +77,24 @@ type Core struct {
 	unpublished []Actor               // see Unpublished
 	published   int                   // how many it has returned last
 	publishedAt int64                 // ledger time
-	departed    []openflow.DatapathID // see Departed; at any replica
-	arrivals    []openflow.DatapathID // see Arrivals
-	crossings   crossings
-	taken       []*outgoing          // whose receivers have more than the log says
-	patient     bool                 // the transaction can be undone and executed later
-	held        bool                 // it must be
-	relieved    uint64               // see Relieved
-	late        map[timerName]uint64 // timers that were held, with relieved at that time
+	// see the methods of these names; the last two at any replica
+	arrivals, departed, forgotten []openflow.DatapathID
+	floor                         uint64 // see Floor
+	crossings                     crossings
+	taken                         []*outgoing          // whose receivers have more than the log says
+	patient                       bool                 // the transaction can be undone and executed later
+	held                          bool                 // it must be
+	relieved                      uint64               // see Relieved
+	late                          map[timerName]uint64 // timers that were held, with relieved at that time
 
 	elapsed func() time.Duration // see Instrument; nil: nothing is counted
 	tally   *tally.Tally[Actor]  // what actors do; nil unless it is counted
+	paused  *tally.Tally[Actor]  // the tally while nothing is counted, because of Count
 	lately  []latest             // by application
 	ledAt   int64                // ledger time at which the leadership began
 
-	refused map[Actor]uint64 // inputs of suspended actors
+	uncounted bool             // see Count
+	refused   map[Actor]uint64 // inputs of suspended actors
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -162,6 +169,8 @@ func (c *Core) Lead(term uint64, now int64) error {
 		return err
 	}
 	c.leading, c.term, c.numbers = true, term, 0
+	c.crowd = crowd{since: c.limits.SwitchesBytes} // it is counted with the first transaction
+	c.relay.parcels = nil                          // what is not acknowledged is sent
 	c.offset = max(0, c.state.time-now)
 	c.clock = now + c.offset
 	for _, sw := range c.state.switches {
@@ -170,7 +179,7 @@ func (c *Core) Lead(term uint64, now int64) error {
 	c.leadLinks()
 	c.leadMoves()
 	c.leadTally()
-	c.refused = nil
+	c.refused, c.floor = nil, c.state.floor
 	c.due = c.due[:0]
 	for name, t := range c.state.timers {
 		c.schedule(t.due, name)
@@ -187,7 +196,8 @@ func (c *Core) Follow() error {
 	if !c.leading {
 		return nil
 	}
-	c.leading, c.tally = false, nil
+	c.leading, c.compare = false, false
+	c.endTally()
 	c.batch.forgetTables(0)
 	c.counters.Reverted += uint64(c.batch.inputs)
 	c.revertReplayed(c.oldest().replayed)
@@ -232,8 +242,8 @@ func (c *Core) begin() {
 	}
 	c.batch = batch{number: c.numbers, undo: b.undo[:0], old: b.old, tables: b.tables[:0], touched: b.touched[:0],
 		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
-		departed: b.departed[:0], answers: b.answers[:0], observed: b.observed[:0], bestEffort: b.bestEffort,
-		skipping: b.skipping[:0], replayed: c.replayedPosition()}
+		departed: b.departed[:0], forgotten: b.forgotten[:0], answers: b.answers[:0], observed: b.observed[:0],
+		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
 
@@ -249,7 +259,7 @@ func (c *Core) oldest() *batch {
 func (c *Core) open() {
 	if len(c.batch.buf) == 0 {
 		c.batch.time = max(c.clock, c.state.time)
-		c.batch.buf = Header{c.term, c.batch.number, c.batch.time}.append(c.batch.buf)
+		c.batch.buf = Header{Term: c.term, Batch: c.batch.number, Time: c.batch.time}.append(c.batch.buf)
 	}
 }
 
@@ -294,13 +304,15 @@ func (c *Core) runEmitted() {
 	c.emitted, c.input = c.emitted[:0], Input{}
 }
 
-// finish ends a transaction. It closes the epochs of switches whose command queues have overflowed.
+// finish ends a transaction. It closes the epochs of switches whose command queues have overflowed, or that hold most
+// if all together hold too much.
 func (c *Core) finish() {
 	c.patient = false
 	if c.held {
 		return // the transaction will be undone
 	}
 	c.counters.Transactions++
+	c.relieveCrowd()
 	for len(c.stalled) > 0 {
 		sw := c.stalled[0]
 		c.stalled = c.stalled[1:]

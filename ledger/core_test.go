@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,29 @@ func TestEventErrors(t *testing.T) {
 	}
 	p.follower.Unreachable(1)
 	p.follower.Reachable(1, 7)
+	p.commit()
+}
+
+// TestEpochAhead: a peer cannot use up the epochs of a switch. What is refused leaves nothing behind.
+func TestEpochAhead(t *testing.T) {
+	p := newPair(t, Limits{}, &script{name: "a"})
+	ahead := func(id openflow.DatapathID, epoch uint64) {
+		t.Helper()
+		if err := p.leader.Event(id, epoch, 1, switchUp()); !errors.Is(err, ErrEpochAhead) {
+			t.Errorf("switch %s, epoch %d: %v", id, epoch, err)
+		}
+	}
+	for id := range openflow.DatapathID(100) {
+		ahead(id, 1<<63+1)
+		ahead(id, math.MaxUint64)
+	}
+	if n := len(p.leader.state.switches); n > 0 {
+		t.Errorf("%d switches are remembered, of which nothing is known", n)
+	}
+	p.event(1, 1<<63, 1, switchUp())
+	p.event(1, 1<<63+1, 1, switchUp()) // as after a refusal, however high the epoch is
+	ahead(1, 1<<63+2+1<<20)
+	p.event(1, 1<<63+1, 2, packetIn("x"))
 	p.commit()
 }
 

@@ -140,7 +140,7 @@ func TestBriefIsShort(t *testing.T) {
 
 // TestBriefErrors: a delta without a previous record is refused.
 func TestBriefErrors(t *testing.T) {
-	header := Header{1, 1, 1}.append(nil)
+	header := Header{Term: 1, Batch: 1, Time: 1}.append(nil)
 	number := []byte{0, 0, 0, 0, 0, 0, 0, 1}
 	command := appendBytes(append(append([]byte{byte(OpCommand)}, number...), 1),
 		newMessage(of13.TypeFlowMod, 1, "the body"))
@@ -171,7 +171,7 @@ func TestBriefErrors(t *testing.T) {
 
 // An entry without delta encoding can be read too.
 func TestEntryWithoutDeltas(t *testing.T) {
-	entry := Header{1, 1, 1}.append(nil)
+	entry := Header{Term: 1, Batch: 1, Time: 1}.append(nil)
 	var want []string
 	for seq := uint64(1); seq < 3; seq++ {
 		entry = append(appendEvent(entry, OpSeen, 1, 1, seq), of13.TypePacketIn, 0, 0, 0, 0, 0, 0, 0, byte(seq))

@@ -14,9 +14,9 @@ type departure struct {
 	actor  Actor
 	to     uint64
 	tables []*table            // that are still to be copied
-	cells  orderedKeys         // of the present table, likewise
+	cells  gathered            // of the present table, likewise
 	cell   tableCell           // the present one
-	fields orderedKeys         // of it, likewise
+	fields gathered            // of it, likewise
 	again  ordered[tableField] // before these: what has changed
 	dirty  map[tableField]bool // what has changed since it was copied
 	rounds int                 // how often dirty was copied
@@ -24,31 +24,41 @@ type departure struct {
 	last   uint64              // the item with the newest piece
 }
 
-// next returns the next field to copy.
-func (d *departure) next(c *Core) (f tableField, ok bool) {
+// next returns the next field to copy; false if there is none, or so many keys were put in order that it is the turn of
+// other inputs. It takes these keys from left.
+func (d *departure) next(c *Core, left *int) (f tableField, ok bool) {
 	if f, ok = d.again.next(); ok {
 		return f, true
 	}
-	for {
-		if field, more := d.fields.next(); more {
+	for *left > 0 {
+		*left -= d.fields.some(*left)
+		if field, ok := d.fields.next(); ok {
 			return tableField{d.cell, field}, true
 		}
-		if cell, more := d.cells.next(); more {
+		if !d.fields.empty() {
+			break
+		}
+		*left -= 1 + d.cells.some(*left)
+		if cell, ok := d.cells.next(); ok {
 			d.cell.cell = cell
-			d.fields = keysInOrder(d.cell.table.cells.Fields(cell))
+			d.fields = gather(d.cell.table.cells.FieldsInParts(cell), func(Key) bool { return true })
 			continue
+		}
+		if !d.cells.empty() {
+			break
 		}
 		if len(d.tables) == 0 {
 			return f, false
 		}
 		d.cell.table, d.tables = d.tables[0], d.tables[1:]
-		d.cells = keysInOrder(c.cellsIn(d.cell.table, d.actor))
+		d.cells = c.gatherCells(d.cell.table, d.actor)
 	}
+	return f, false
 }
 
 // copied reports whether nothing is left to copy.
 func (d *departure) copied() bool {
-	return len(d.tables)+d.cells.len()+d.fields.len()+d.again.len() == 0
+	return len(d.tables) == 0 && d.cells.empty() && d.fields.empty() && d.again.len() == 0
 }
 
 // tableField is a field of a cell.
@@ -71,6 +81,8 @@ const (
 	maxCopies = 2
 	maxRounds = 4
 	maxDirty  = 1 << 16
+	// maxGathered bounds the keys that are put in order for one piece, which has less, or nothing, when it is reached.
+	maxGathered = 1 << 11
 )
 
 // little is how many fields are little: so many bytes of a piece have one.
@@ -145,8 +157,8 @@ func (c *Core) copies(d *departure) bool {
 		return false
 	}
 	w := pieceWriter{piece: piece{actor: d.actor, first: !d.begun}, size: c.limits.PieceBytes}
-	for len(w.ops) < w.size {
-		f, more := d.next(c)
+	for left := maxGathered; len(w.ops) < w.size; {
+		f, more := d.next(c, &left)
 		if !more {
 			break
 		}
@@ -226,13 +238,7 @@ func (c *Core) departs(a Actor, next Assignment, k Link, parts []part, pieces []
 		b.logSkipped(c.state.switches[a.Switch])
 	}
 	b.buf = next.append(appendActor(append(b.buf, byte(OpDepart)), a))
-	for _, x := range parts {
-		c.drop(x)
-	}
-	for _, name := range c.timersOf(a) {
-		c.tx = Tx{c: c, app: name.actor.App, at: name.actor.Shard}
-		c.tx.CancelTimer(name.name)
-	}
+	c.dropAll(a, parts)
 	out := c.outgoing(k)
 	for _, item := range pieces {
 		c.push(out, item, 0)
@@ -240,6 +246,17 @@ func (c *Core) departs(a Actor, next Assignment, k Link, parts []part, pieces []
 	c.removeActor(a, next)
 	c.remember(staying)
 	c.finish()
+}
+
+// dropAll removes what an actor has: the parts of tables, and timers.
+func (c *Core) dropAll(a Actor, parts []part) {
+	for _, x := range parts {
+		c.drop(x)
+	}
+	for _, name := range c.timersOf(a) {
+		c.tx = Tx{c: c, app: name.actor.App, at: name.actor.Shard}
+		c.tx.CancelTimer(name.name)
+	}
 }
 
 // drop removes what an actor has of a table.
@@ -261,6 +278,20 @@ func (c *Core) drop(x part) {
 
 // dropBytes is the most that the end of a cell or a timer takes in an entry, without names.
 const dropBytes = 48
+
+// dropSize returns the most that dropAll takes in an entry.
+func dropSize(parts []part, timers []timerName) (size int) {
+	for _, x := range parts {
+		size += dropBytes // if it is whole, one operation for all of it
+		for _, cell := range x.cells {
+			size += dropBytes + len(cell.S)
+		}
+	}
+	for _, name := range timers {
+		size += dropBytes + len(name.actor.App) + len(name.actor.Key.S) + len(name.name)
+	}
+	return size
+}
 
 // rest encodes what the other group does not have of an actor.
 func (c *Core) rest(d *departure, next Assignment, parts []part) ([][]byte, error) {
@@ -288,16 +319,7 @@ func (c *Core) rest(d *departure, next Assignment, parts []part) ([][]byte, erro
 	}
 	w.last = true
 	w.cut()
-	size, largest := 0, 0
-	for _, x := range parts {
-		size += dropBytes // if it is whole, one operation for all of it
-		for _, cell := range x.cells {
-			size += dropBytes + len(cell.S)
-		}
-	}
-	for _, name := range c.timersOf(a) {
-		size += dropBytes + len(a.App) + len(a.Key.S) + len(name.name)
-	}
+	size, largest := dropSize(parts, c.timersOf(a)), 0
 	for _, i := range c.staying(a) {
 		size += dropBytes + len(i.To.App) + len(i.To.Key.S) + len(i.hello)
 	}

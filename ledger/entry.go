@@ -13,8 +13,8 @@ import (
 // transactions. A snapshot is a program of the same form for the whole state. All integers are unsigned varints, except
 // datapath ids and epochs (8 bytes).
 //
-//	header: version (1 byte), term, batch, time (ns, Unix)
-const entryVersion = 5
+//	header: version (1 byte), flags (1 byte: relay 1, compare 2), term, batch, time (ns, Unix)
+const entryVersion = 6
 
 // Op is the kind of a Record.
 type Op uint8
@@ -72,6 +72,8 @@ const (
 	OpClear // table number (all cells are removed, because their actor departs)
 
 	OpSuspend // input: Actor, Time, Early, Name (the reason; "": the actor is resumed); also in snapshots and moves
+
+	OpForget // input: Switch, Epoch (the switch is gone for good); in snapshots Switch is 0
 )
 
 // Record is one operation of an entry, decoded. The comment at each Op lists the fields that it uses. Bytes aliases the
@@ -103,12 +105,17 @@ type Record struct {
 type Header struct {
 	Term, Batch uint64 // the leader's term, and its count of entries in it from 1
 	Time        int64  // ledger time in ns: not less than in the entry before
+	Relay       bool   // see Core.Relay
+	Compare     bool   // see Core.Compare
 }
+
+// flagsAt is where Relay and Compare are in an entry: they are known when the rest has been written.
+const flagsAt = 1
 
 var errVersion = errors.New("written by another release: run releases that share a log format")
 
 func (h Header) append(dst []byte) []byte {
-	dst = append(dst, entryVersion)
+	dst = append(dst, entryVersion, flag(h.Relay)*relayFlag|flag(h.Compare)*compareFlag)
 	dst = binary.AppendUvarint(dst, h.Term)
 	dst = binary.AppendUvarint(dst, h.Batch)
 	return binary.AppendUvarint(dst, uint64(h.Time))
@@ -206,7 +213,10 @@ func (d *decoder) fail(err error) {
 // header decodes the header, with the version.
 func (d *decoder) header() Header {
 	d.byte()
-	return Header{d.uvarint(), d.uvarint(), int64(d.uvarint())}
+	flags := d.byte()
+	h := Header{Relay: flags&relayFlag != 0, Compare: flags&compareFlag != 0}
+	h.Term, h.Batch, h.Time = d.uvarint(), d.uvarint(), int64(d.uvarint())
+	return h
 }
 
 func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
@@ -234,7 +244,7 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		r.timer(d)
 	case OpFailure:
 		r.App, r.Name = d.string(), d.string()
-	case OpUnreachable, OpReachable, OpCloseEpoch:
+	case OpUnreachable, OpReachable, OpCloseEpoch, OpForget:
 		r.Switch, r.Epoch = openflow.DatapathID(d.uint64()), d.uint64()
 	case OpPut, OpDelete:
 		n := d.uvarint()

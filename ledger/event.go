@@ -13,11 +13,15 @@ import (
 // ErrStaleEpoch is returned if the ledger knows a newer epoch of the switch, or has closed this one.
 var ErrStaleEpoch = errors.New("stale epoch")
 
+// ErrEpochAhead is returned if an epoch is so high that those after it would soon be used up. No clock shows it.
+var ErrEpochAhead = errors.New("no clock shows so high an epoch: set the clock of its agent and restart the agent, " +
+	"or look for a peer that pretends to be this switch")
+
 // ErrGap is returned if events are missing before this one.
 var ErrGap = errors.New("gap in the event sequence")
 
-// Event executes an event of a switch, or drops it as a duplicate. The caller has checked Room. After ErrStaleEpoch and
-// ErrGap nothing has changed, and the caller should close the connection.
+// Event executes an event of a switch, or drops it as a duplicate. The caller has checked Room. After ErrStaleEpoch,
+// ErrEpochAhead and ErrGap nothing has changed, and the caller should close the connection.
 func (c *Core) Event(id openflow.DatapathID, epoch, seq uint64, msg []byte) error {
 	return c.event(id, epoch, seq, msg, true)
 }
@@ -37,7 +41,11 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 		if own, moved := c.state.moves.at[theSwitch(id)]; moved && own.Group != c.group {
 			return fmt.Errorf("switch %s: group %d has it: %w", id, own.Group, ErrMoved)
 		}
-		sw = c.state.sw(id)
+		if epoch <= c.state.floor {
+			return fmt.Errorf("switch %s: epoch %d, and it was forgotten, or another one with that epoch or a later "+
+				"one: %w", id, epoch, ErrStaleEpoch)
+		}
+		sw = newSwitch(id) // it becomes known when an epoch begins, so what is refused leaves nothing here
 	}
 	kind := message.KindOf(msg)
 	fresh := epoch > sw.epoch && seq == 1
@@ -53,9 +61,14 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 	case !fresh && (epoch != sw.epoch || seq != uint64(sw.events)+1):
 		return fmt.Errorf("switch %s: event %d of epoch %d after %d of %d: %w", id, seq, epoch, sw.events, sw.epoch,
 			ErrGap)
+	case fresh && epoch > message.MaxEpoch(max(sw.epoch, c.state.floor)):
+		return fmt.Errorf("switch %s: epoch %d after %d: %w", id, epoch, sw.epoch, ErrEpochAhead)
 	case fresh && kind != message.SwitchUp:
 		return fmt.Errorf("switch %s: epoch %d begins with a message of type %d, not with SWITCH_UP: update its agent",
 			id, epoch, message.Type(msg))
+	}
+	if fresh {
+		sw = c.state.sw(id)
 	}
 	if !fresh && !down && !sw.reachable {
 		c.setReachable(sw, true)
@@ -93,6 +106,7 @@ func (c *Core) logged(sw *switchState, epoch, seq uint64, msg []byte, kind messa
 		c.finish()
 		return nil
 	case fresh:
+		c.crowd.add(len(msg))
 		if wasUp {
 			c.fromSwitch(SwitchDown, id).Reason = message.ConnectionLost
 			c.run()

@@ -238,7 +238,7 @@ func TestTimerBound(t *testing.T) {
 // A ledger of one group leads although its log has streams between groups: that is refused elsewhere.
 func TestStreamsInOneGroup(t *testing.T) {
 	c := mustNew(t, Limits{})
-	entry := appendLink(Header{1, 1, 1}.append(nil), OpTaken, Link{From: Actor{App: "a"}, To: theSwitch(1)})
+	entry := appendLink(Header{Term: 1, Batch: 1, Time: 1}.append(nil), OpTaken, Link{From: Actor{App: "a"}, To: theSwitch(1)})
 	if err := c.Commit(binary.AppendUvarint(entry, 0)); err != nil {
 		t.Fatal(err)
 	}

@@ -33,15 +33,22 @@ type taken struct {
 // acknowledged.
 func (c *Core) commitLinks(b *batch) error {
 	for _, s := range b.sends {
+		before := s.out.sending.committed
 		s.out.sending.committed = s.last
-		if p := s.out.sending.peer; p != nil { // else it has left with its sender
+		switch p := s.out.sending.peer; {
+		case p == nil: // it has left with its sender
+		case b.relay && c.covered(p):
+			p.relayed(s.out, before)
+		default:
 			p.readyIf(s.out)
 		}
 	}
 	for _, g := range b.receives {
 		r := &g.in.receiving
 		r.committed, r.arrived = g.last, max(r.arrived, g.arrived)
-		g.in.dueNow()
+		if r.lost || r.arrived > 0 || !b.relay || !c.covered(r.peer) {
+			g.in.dueNow()
+		}
 	}
 	c.unpublished = append(c.unpublished, b.arrived...)
 	c.commitSwitches(b)
@@ -62,9 +69,8 @@ func (c *Core) Acknowledged(k Link, seq uint64, resend bool) error {
 		return nil // it was acknowledged to an earlier leader
 	}
 	s, p := &o.sending, o.sending.peer
-	if seq > s.committed {
-		return fmt.Errorf("stream %v: item %d is acknowledged, %d is the last that may have been sent", k, seq,
-			s.committed)
+	if seq > o.outbox.Last() { // it may be more than s.committed: a follower knew that earlier, and has passed it on
+		return fmt.Errorf("stream %v: item %d is acknowledged, %d is the last", k, seq, o.outbox.Last())
 	}
 	if seq > s.taken {
 		p.arrived(o, seq)
@@ -139,6 +145,7 @@ func (c *Core) resendStalled() {
 		case !waits:
 			p.progress = c.clock
 		case c.clock-p.progress >= int64(resendAfter):
+			p.direct = c.clock + int64(relayPause)
 			for _, o := range slices.Clone(p.links) {
 				c.relocate(o)
 			}
@@ -210,9 +217,13 @@ const (
 	windowBytes = 1 << 20
 )
 
-// Frames calls send with what there is for each other group. send must not call the Core; it owns the frame, and may
-// lose it.
+// Frames calls send with what there is for each other group: at a leader what is to be sent, at a follower what it
+// passes on (see Relay). send must not call the Core; it owns the frame, and may lose it.
 func (c *Core) Frames(send func(group uint64, frame []byte)) {
+	if !c.leading {
+		c.passFrames(send)
+		return
+	}
 	if len(c.peers) == 0 {
 		return // as always with one group
 	}

@@ -133,7 +133,7 @@ func TestEntryErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"version": {other, "entry of format 6, this release reads format 5: written by another release: run " +
+		"version": {other, "entry of format 7, this release reads format 6: written by another release: run " +
 			"releases that share a log format"},
 		"operation": {append(bytes.Clone(entry[:header]), 99), "operation 99 at byte"},
 		"empty":     {nil, "entry header: ends within a field"},

@@ -130,7 +130,7 @@ func nextItem(b []byte) (first []byte, it item, rest []byte, err error) {
 // checkInput returns an error for an input that no application could be given.
 func checkInput(in *Input) error {
 	switch in.Kind {
-	case SwitchUp, SwitchDown, Timer, Emitted:
+	case SwitchUp, SwitchDown, Timer, Emitted, Forgotten:
 		return nil
 	case Discarded:
 		if in.Epoch > (maxCommands+openflow.MaxMessageLen)/openflow.HeaderLen {

@@ -119,6 +119,8 @@ func (i *incoming) accept(it *item) {
 			i.hello = nil
 		}
 		i.epoch, i.live = in.Epoch, true
+	case Forgotten:
+		i.epoch, i.live, i.hello = 0, false, nil
 	case Discarded:
 		if i.hello == nil { // it cannot learn the epoch: what it sends next is for any
 			i.epoch, i.live = 0, false

@@ -27,13 +27,15 @@ type Mark struct {
 	crossings []crossing          // a copy
 	buf       int                 // of crossings
 	passed    int                 // of Core.passed
-	actor     *tally.Actor[Actor] // on whose behalf it went on
+	actor     *tally.Actor[Actor] // on whose behalf it went on; see counted
+	near      tally.Near
 }
 
 // Mark returns the present point of the transaction.
 func (tx *Tx) Mark() Mark {
 	x := &tx.c.crossings
-	m := Mark{crossings: slices.Clone(x.list), buf: len(x.buf), passed: len(tx.c.passed), actor: tx.counted.actor}
+	m := Mark{crossings: slices.Clone(x.list), buf: len(x.buf), passed: len(tx.c.passed),
+		actor: tx.counted.actor, near: tx.counted.near}
 	tx.point(&m.point)
 	return m
 }
@@ -48,9 +50,9 @@ func (tx *Tx) Rewind(m Mark) error {
 	if c.tally != nil {
 		c.tally.Rewind(m.tally)
 	}
-	if tx.counted.actor != m.actor {
+	if k := &tx.counted; k.actor != m.actor || k.near != m.near {
 		tx.endTimed()
-		tx.counted.actor = m.actor
+		k.actor, k.near = m.actor, m.near
 	}
 	x := &c.crossings
 	x.list, x.buf = append(x.list[:0], m.crossings...), x.buf[:min(m.buf, len(x.buf))]

@@ -137,19 +137,42 @@ func (c *Core) tablesOf(a Actor) (list []*table) {
 // table.
 func (c *Core) cellsIn(t *table, a Actor) iter.Seq[Key] {
 	return func(yield func(Key) bool) {
-		by := c.sharder(t.name.App)
-		if _, spreads := by.(Spreader); a.Key != (Key{}) && !spreads {
-			if shardBy(by, t.name, a.Key) == a.Shard && t.cells.Count(a.Key) > 0 {
+		belongs := c.belongs(t, a)
+		if c.hasOneCell(t, a) {
+			if belongs(a.Key) && t.cells.Count(a.Key) > 0 {
 				yield(a.Key)
 			}
 			return
 		}
 		for cell := range t.cells.Cells() {
-			if shardBy(by, t.name, cell) == a.Shard && !yield(cell) {
+			if belongs(cell) && !yield(cell) {
 				return
 			}
 		}
 	}
+}
+
+// gatherCells puts these cells in order.
+func (c *Core) gatherCells(t *table, a Actor) gathered {
+	if !c.hasOneCell(t, a) {
+		return gather(t.cells.CellsInParts(), c.belongs(t, a))
+	}
+	list := gathered{orderedKeys: noKeys()}
+	for cell := range c.cellsIn(t, a) {
+		list.add(cell)
+	}
+	return list
+}
+
+// hasOneCell reports whether an actor has at most one cell of a table: that with its key.
+func (c *Core) hasOneCell(t *table, a Actor) bool {
+	_, spreads := c.sharder(t.name.App).(Spreader)
+	return a.Key != (Key{}) && !spreads
+}
+
+func (c *Core) belongs(t *table, a Actor) func(cell Key) bool {
+	by := c.sharder(t.name.App)
+	return func(cell Key) bool { return shardBy(by, t.name, cell) == a.Shard }
 }
 
 // part is what an actor has of a table.
@@ -241,7 +264,8 @@ func (c *Core) removeActor(a Actor, next Assignment) {
 	}
 	maps.DeleteFunc(c.late, func(name timerName, _ uint64) bool { return name.actor.mover() == a })
 	if left.sw != nil {
-		c.removeSwitch(left.sw)
+		c.endSwitch(left.sw)
+		c.batch.departed = append(c.batch.departed, left.sw.id)
 	}
 	c.relieved++
 	c.Relocated(a)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -57,29 +58,34 @@ func (s *pairs) directory(a Actor) (Assignment, bool) {
 // run commits and carries everything until nothing is left to do. Nothing waits for time to pass.
 func (s *pairs) run() {
 	s.t.Helper()
-	for more := true; more; {
-		more = false
-		for g := uint64(1); g <= 2; g++ {
-			p := s.groups[g]
-			p.leader.Moves()
-			before := len(p.entries)
-			p.commit()
-			more = more || len(p.entries) > before
-			p.leader.Frames(func(to uint64, frame []byte) {
-				if s.lost == nil || !s.lost(g, to) {
-					s.carry(to, frame)
-					more = true
-				}
-			})
-			for _, a := range p.leader.Unpublished() {
-				s.rows[a], _ = p.leader.Assignment(a)
-				for _, other := range s.groups[1:] {
-					other.leader.Relocated(a)
-				}
+	for s.step() {
+	}
+}
+
+// step lets each group have a turn. It reports whether anything was done.
+func (s *pairs) step() (more bool) {
+	s.t.Helper()
+	for g := uint64(1); g <= 2; g++ {
+		p := s.groups[g]
+		p.leader.Moves()
+		before := len(p.entries)
+		p.commit()
+		more = more || len(p.entries) > before
+		p.leader.Frames(func(to uint64, frame []byte) {
+			if s.lost == nil || !s.lost(g, to) {
+				s.carry(to, frame)
 				more = true
 			}
+		})
+		for _, a := range p.leader.Unpublished() {
+			s.rows[a], _ = p.leader.Assignment(a)
+			for _, other := range s.groups[1:] {
+				other.leader.Relocated(a)
+			}
+			more = true
 		}
 	}
+	return more
 }
 
 func (s *pairs) carry(to uint64, frame []byte) {
@@ -153,6 +159,64 @@ func TestMove(t *testing.T) {
 	}
 	if s.rows[ofApp] != (Assignment{2, 2}) {
 		t.Errorf("the directory has %v", s.rows[ofApp])
+	}
+}
+
+// An actor with so many cells and fields that they are not put in order at once moves as it is in the end, though
+// events change it all the time.
+func TestMoveOfMuch(t *testing.T) {
+	s := newPairsOf(t, func(app *script) Application { return movable{app} })
+	want := map[[2]Key]string{}
+	s.handlers(func(tx *Tx, in *Input) {
+		table := tx.Table("t")
+		put := func(cell, field uint64, value string) {
+			tx.Put(table, Key{A: cell}, Key{A: field}, []byte(value))
+			want[[2]Key{{A: cell}, {A: field}}] = value
+		}
+		remove := func(cell, field uint64) {
+			tx.Delete(table, Key{A: cell}, Key{A: field})
+			delete(want, [2]Key{{A: cell}, {A: field}})
+		}
+		const many = 3 * maxGathered
+		if in.Kind == SwitchUp {
+			for i := range uint64(many) {
+				put(1, i, "field")
+				put(2+i, 0, "cell")
+			}
+			tx.Put(tx.Table("u"), Key{A: 1}, Key{}, []byte("of the table that comes after"))
+			return
+		}
+		n := uint64(in.Message[8])
+		put(1, n*7%many, "changed")
+		put(1, many+n, "new")
+		remove(1, n*11)
+		put(2+n*13, 1, "another")
+		remove(2+n*17, 0)
+	})
+	s.groups[1].up(1)
+	s.run()
+	s.move(ofApp, 1, 2)
+	events := uint64(0)
+	for ; s.rows[ofApp].Group != 2; events++ {
+		if events < 200 {
+			s.groups[1].event(1, 1, events+2, packetIn(string([]byte{byte(events)})))
+		}
+		s.step()
+	}
+	if events < 50 {
+		t.Errorf("it has moved within %d events", events)
+	}
+	s.run()
+	rows, err := s.groups[2].leader.Rows("a", 1<<30)
+	s.groups[2].must(err)
+	got := map[[2]Key]string{}
+	for _, r := range rows {
+		if r.Table == "t" {
+			got[[2]Key{r.Cell, r.Field}] = string(r.Value)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d rows have arrived, want %d, or others", len(got), len(want))
 	}
 }
 

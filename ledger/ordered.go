@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"iter"
 )
 
 // ordered yields elements in order. It is a heap, so that the work of sorting is spread over the calls of next: to sort
@@ -35,6 +34,19 @@ func (o *ordered[T]) next() (least T, ok bool) {
 	return least, true
 }
 
+// add adds an element.
+func (o *ordered[T]) add(x T) {
+	o.list = append(o.list, x)
+	for i := len(o.list) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if o.compare(o.list[parent], o.list[i]) <= 0 {
+			return
+		}
+		o.list[i], o.list[parent] = o.list[parent], o.list[i]
+		i = parent
+	}
+}
+
 // down moves an element below those that are less.
 func (o *ordered[T]) down(i int) {
 	for {
@@ -60,17 +72,16 @@ type orderedKeys struct {
 	others  ordered[Key]
 }
 
-func keysInOrder(keys iter.Seq[Key]) orderedKeys {
-	var numbers []uint64
-	var others []Key
-	for k := range keys {
-		if k == (Key{A: k.A}) {
-			numbers = append(numbers, k.A)
-		} else {
-			others = append(others, k)
-		}
+func noKeys() orderedKeys {
+	return orderedKeys{ordered[uint64]{compare: cmp.Compare[uint64]}, ordered[Key]{compare: Key.Compare}}
+}
+
+func (o *orderedKeys) add(k Key) {
+	if k == (Key{A: k.A}) {
+		o.numbers.add(k.A)
+	} else {
+		o.others.add(k)
 	}
-	return orderedKeys{inOrder(numbers, cmp.Compare[uint64]), inOrder(others, Key.Compare)}
 }
 
 func (o *orderedKeys) len() int { return o.numbers.len() + o.others.len() }
@@ -81,3 +92,41 @@ func (o *orderedKeys) next() (least Key, ok bool) {
 	}
 	return o.others.next()
 }
+
+// gathered is keys in order, which are put there some at a time, because there may be many.
+type gathered struct {
+	orderedKeys
+	more func() ([]Key, bool) // the next ones, false at the end; nil: all are there
+	want func(Key) bool       // which of them
+}
+
+func gather(more func() ([]Key, bool), want func(Key) bool) gathered {
+	return gathered{noKeys(), more, want}
+}
+
+// some looks at keys that are not in order yet, about so many at most. It returns how many.
+func (g *gathered) some(most int) (n int) {
+	for g.more != nil && n < most {
+		keys, ok := g.more()
+		if !ok {
+			g.more = nil
+		}
+		for _, k := range keys {
+			if g.want(k) {
+				g.add(k)
+			}
+		}
+		n += max(len(keys), 1)
+	}
+	return n
+}
+
+// next returns the least key; false if there is none, or not all are in order yet.
+func (g *gathered) next() (least Key, ok bool) {
+	if g.more != nil {
+		return least, false
+	}
+	return g.orderedKeys.next()
+}
+
+func (g *gathered) empty() bool { return g.more == nil && g.len() == 0 }

@@ -182,9 +182,6 @@ func dump(snapshot []byte) (s string) {
 
 func headerLen(data []byte) int {
 	d := decoder{b: data}
-	d.byte()
-	for range 3 {
-		d.uvarint()
-	}
+	d.header()
 	return len(data) - len(d.b)
 }

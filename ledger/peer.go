@@ -20,6 +20,7 @@ type peer struct {
 	due      []*incoming // streams from it that are to be acknowledged
 	progress int64       // ledger time at which it last acknowledged something, or had nothing to
 	looked   int64       // ledger time of the last resendLost
+	direct   int64       // until this ledger time nothing is left to followers, see Relay
 }
 
 // sending is the leader's part of an outgoing. It is not replicated; Lead resets it.

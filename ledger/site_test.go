@@ -44,7 +44,7 @@ func TestSite(t *testing.T) {
 	t.Logf("calls: %+v", calls)
 	t.Logf("%d seeds: %+v", n, sum)
 	if *seedFlag == 0 && !testing.Short() && slices.Contains([]int{sum.Inputs, sum.Commands, sum.Void, sum.Answers,
-		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches, sum.Suspended,
+		sum.Repeated, sum.Lost, sum.Full, sum.Moves, sum.Arrivals, sum.Members, sum.Heard, sum.Switches, sum.Suspended, sum.Relayed,
 		calls.Answered, calls.Failed, calls.Late, bank.Done, bank.Overdrawn, bank.Waited}, 0) {
 		t.Error("the simulation does not reach what it is to test")
 	}
@@ -92,13 +92,14 @@ type parcel struct {
 
 // siteCounts says what the simulation reached.
 type siteCounts struct {
-	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard, Switches, Suspended int
+	Inputs, Commands, Void, Answers, Repeated, Lost, Full, Moves, Arrivals, Members, Heard, Switches, Suspended, Relayed int
 }
 
 func (s *siteCounts) add(o siteCounts) {
 	*s = siteCounts{s.Inputs + o.Inputs, s.Commands + o.Commands, s.Void + o.Void, s.Answers + o.Answers,
 		s.Repeated + o.Repeated, s.Lost + o.Lost, s.Full + o.Full, s.Moves + o.Moves, s.Arrivals + o.Arrivals,
-		s.Members + o.Members, s.Heard + o.Heard, s.Switches + o.Switches, s.Suspended + o.Suspended}
+		s.Members + o.Members, s.Heard + o.Heard, s.Switches + o.Switches, s.Suspended + o.Suspended,
+		s.Relayed + o.Relayed}
 }
 
 func newSite(t testing.TB, seed uint64) *site {
@@ -149,7 +150,24 @@ func (s *site) wait() {
 	}
 }
 
-// send takes a frame of a leader.
+// relay makes replicas pass on what is for a group whose leader has the same number: they are at one controller.
+func (s *site) relay(core *Core, node int) {
+	leads := func(group uint64) bool { return s.groups[group-1].leader == node }
+	core.Relay(leads, func(group uint64) bool { return !leads(group) && s.rng.IntN(10) > 0 })
+}
+
+// passOn does what a follower passes on.
+func (n *simNode) passOn() {
+	if s := n.c.site; s != nil {
+		n.core.RelayIn(n.c.term)
+		n.core.Frames(func(group uint64, frame []byte) {
+			s.Relayed++
+			s.send(group, frame)
+		})
+	}
+}
+
+// send takes a frame of a leader, or one that a follower passes on.
 func (s *site) send(group uint64, frame []byte) { s.way = append(s.way, parcel{group, frame}) }
 
 // carry delivers a frame to the leader of its group, if there is one.

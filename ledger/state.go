@@ -109,6 +109,7 @@ type state struct {
 	waiting  waiting
 	links    links
 	moves    moves
+	floor    uint64 // the highest epoch of the switches that were forgotten, see forget.go
 	// suspended actors, see suspend.go
 	suspended map[Actor]suspension
 	parts     [][]byte // of the replayed application, while a snapshot is restored
@@ -156,10 +157,15 @@ func (s *state) find(id openflow.DatapathID) *switchState {
 func (s *state) sw(id openflow.DatapathID) *switchState {
 	sw := s.find(id)
 	if sw == nil {
-		sw = &switchState{id: id, incarnation: &incarnation{}}
+		sw = newSwitch(id)
 		s.switches[id] = sw
 	}
 	return sw
+}
+
+// newSwitch is a switch of which nothing is known.
+func newSwitch(id openflow.DatapathID) *switchState {
+	return &switchState{id: id, incarnation: &incarnation{}}
 }
 
 // setSwitch adds a switch, or removes it if sw is nil.
@@ -183,7 +189,11 @@ func (sw *switchState) begin(epoch uint64, hello []byte) {
 
 // end ends the epoch and discards its outstanding commands. closed: the ledger ends it, and not the switch.
 func (sw *switchState) end(closed bool) {
-	sw.incarnation = &incarnation{epoch: sw.epoch, events: sw.events, closed: closed, hello: sw.hello,
+	hello := sw.hello
+	if closed {
+		hello = nil // it holds nothing any more: the next epoch begins with another
+	}
+	sw.incarnation = &incarnation{epoch: sw.epoch, events: sw.events, closed: closed, hello: hello,
 		queue: stream.OutboxAfter(sw.queue.Last())}
 }
 
@@ -272,7 +282,12 @@ func (s *state) snapshot(h Header) []byte {
 			n++
 		}
 	}
-	return s.appendSuspended(s.moves.append(s.links.append(s.appendTimers(b))))
+	return s.appendRest(b)
+}
+
+// appendRest encodes what is neither of a switch nor in a table.
+func (s *state) appendRest(b []byte) []byte {
+	return s.appendFloor(s.appendSuspended(s.moves.append(s.links.append(s.appendTimers(b)))))
 }
 
 func (s *state) appendSwitches(b []byte) []byte {

@@ -85,7 +85,7 @@ func (e *SuspendedError) Error() string {
 // proposes it after all that Cut has returned. Nothing else may be called afterwards. The goroutine that executes r may
 // not use this Core again.
 func (c *Core) SuspensionEntry(r Running, reason string) []byte {
-	b := Header{c.term, c.batch.number, max(c.clock, c.state.time, c.batch.time)}.append(nil)
+	b := Header{Term: c.term, Batch: c.batch.number, Time: max(c.clock, c.state.time, c.batch.time)}.append(nil)
 	return c.suspension(r.Early, reason).append(b, r.Actor)
 }
 

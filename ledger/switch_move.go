@@ -43,12 +43,11 @@ func (sw *switchState) appendDeparting(b []byte) []byte {
 	return v.append(b)
 }
 
-// removeSwitch ends the leader's part of a switch that has departed. What is committed of it is still released.
-func (c *Core) removeSwitch(sw *switchState) {
+// endSwitch ends the leader's part of a switch that is not here any more. What is committed of it is still released.
+func (c *Core) endSwitch(sw *switchState) {
 	is := func(o *switchState) bool { return o == sw }
 	c.acked, c.stalled = slices.DeleteFunc(c.acked, is), slices.DeleteFunc(c.stalled, is)
 	c.duplicates = slices.DeleteFunc(c.duplicates, is)
-	c.batch.departed = append(c.batch.departed, sw.id)
 }
 
 // staying returns the receiver's ends of the streams from a switch that departs to actors that stay: with what they
@@ -97,6 +96,7 @@ func (c *Core) remember(ends []*incoming) {
 // commitSwitches takes note of the switches that have departed, or arrived, with a committed batch.
 func (c *Core) commitSwitches(b *batch) {
 	c.departed = append(c.departed, b.departed...)
+	c.forgotten, c.floor = append(c.forgotten, b.forgotten...), max(c.floor, b.floor)
 	for _, a := range b.arrived {
 		if sw := c.state.switches[a.Switch]; a.isSwitch() && sw != nil {
 			sw.master.arriving = false

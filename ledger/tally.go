@@ -35,12 +35,12 @@ type latest struct {
 
 // counted is what a Tx knows of the tally.
 type counted struct {
-	actor  *tally.Actor[Actor] // on whose behalf it goes on; nil before Enter
-	in     tally.Type          // of the input
-	app    int                 // index of the application
+	actor  *tally.Actor[Actor] // on whose behalf it goes on; nil before Enter, or if it was not looked up: see sender
+	near   tally.Near          // which one that is at the switch that has sent the input; 0: it is not there
+	in     tally.Type          // of the input, if there is an actor
 	remote bool                // the actor lives in another group
-	timed  bool
-	began  time.Duration // if timed
+	timed  int                 // for how many inputs the time of this one stands; 0: it is not timed
+	began  time.Duration       // if timed
 }
 
 // Instrument makes the ledger count what actors do while it leads. elapsed returns the time since any fixed moment; it
@@ -53,6 +53,19 @@ func (c *Core) leadTally() {
 		return
 	}
 	c.tally, c.lately, c.ledAt = tally.New[Actor](), make([]latest, len(c.apps)), c.clock
+	c.Count(!c.uncounted)
+}
+
+// endTally ends them with the leadership.
+func (c *Core) endTally() { c.tally, c.paused = nil, nil }
+
+// Count makes an instrumented ledger stop counting what actors do, or go on, also when it leads again. What was counted
+// before is kept, and reported once it goes on.
+func (c *Core) Count(on bool) {
+	c.uncounted = !on
+	if on == (c.tally == nil) {
+		c.tally, c.paused = c.paused, c.tally
+	}
 }
 
 // tallied returns the counts of an actor; nil if nothing is counted.
@@ -63,12 +76,21 @@ func (c *Core) tallied(a Actor) *tally.Actor[Actor] {
 	return c.tally.Actor(a, a.App)
 }
 
+// switchTally returns the counts of a switch; nil if nothing is counted. They are kept with it.
 func (c *Core) switchTally(sw *switchState) *tally.Actor[Actor] {
-	m := &sw.master
-	if m.tally == nil || m.tally.Gone() {
-		m.tally = c.tallied(theSwitch(sw.id))
+	if a := sw.master.tally; a != nil && !a.Gone() {
+		return a
 	}
-	return m.tally
+	return c.lookUpSwitch(sw)
+}
+
+// lookUpSwitch looks up the counts of a switch, and keeps them. Like lookUp it is not inlined, so that the code that
+// runs for each message stays small.
+//
+//go:noinline
+func (c *Core) lookUpSwitch(sw *switchState) *tally.Actor[Actor] {
+	sw.master.tally = c.tallied(theSwitch(sw.id))
+	return sw.master.tally
 }
 
 // typeOf returns the type of an input.
@@ -82,17 +104,10 @@ func (c *Core) typeOf(in *Input) tally.Type {
 	return typeOfInput + tally.Type(in.Kind)
 }
 
-// beginTally is called before an application gets the present input.
-func (tx *Tx) beginTally(app int) {
-	if tx.c.tally != nil {
-		tx.counted.app, tx.counted.in = app, tx.c.typeOf(&tx.c.input)
-	}
-}
-
-// sender returns the counts of the actor on whose behalf the transaction goes on.
+// sender returns the counts of the actor on whose behalf the transaction goes on. After that counted.in is set.
 func (tx *Tx) sender() *tally.Actor[Actor] {
-	if tx.counted.actor == nil { // an Application that does not call Enter
-		tx.counted.actor = tx.tallied()
+	if tx.counted.actor == nil { // it was recognised, or the Application does not call Enter
+		tx.counted.actor, tx.counted.in = tx.tallied(), tx.c.typeOf(&tx.c.input)
 	}
 	return tx.counted.actor
 }
@@ -100,7 +115,19 @@ func (tx *Tx) sender() *tally.Actor[Actor] {
 // tallied returns the counts of the present actor. Those of the actors at a switch are kept with it, because events of
 // many switches take turns.
 func (tx *Tx) tallied() *tally.Actor[Actor] {
-	c, app := tx.c, tx.counted.app
+	if at, sw := &tx.at, tx.c.state.last; sw != nil && sw.id == at.Switch && at.Key.A|at.Key.B == 0 && at.Key.S == "" {
+		if app, list := tx.index, sw.master.tallies; app < len(list) && list[app] != nil && !list[app].Gone() {
+			return list[app]
+		}
+	}
+	return tx.lookUp()
+}
+
+// lookUp is tallied if the actor is not at the switch that was looked up last.
+//
+//go:noinline
+func (tx *Tx) lookUp() *tally.Actor[Actor] {
+	c, app := tx.c, tx.index
 	if tx.at.Switch != 0 && tx.at.Key == (Key{}) {
 		if sw := c.state.find(tx.at.Switch); sw != nil {
 			m := &sw.master
@@ -125,16 +152,41 @@ func (tx *Tx) tallied() *tally.Actor[Actor] {
 // handles counts that an actor handles the present input, once for all its handlers.
 func (tx *Tx) handles() {
 	c, k := tx.c, &tx.counted
+	near := tx.near()
+	if near != 0 && near == k.near {
+		return
+	}
+	if near != 0 {
+		typ := tally.Type(message.Type(c.input.Message))
+		if c.tally.InputAgain(c.input.source, near, typ) {
+			tx.endTimed()
+			k.near, k.in = near, typ
+			if k.actor, k.timed = c.tally.TimedAgain(); k.timed > 0 {
+				k.began = c.elapsed()
+			}
+			return
+		}
+	}
 	a := tx.tallied()
 	if k.actor == a {
 		return
 	}
 	tx.endTimed()
-	k.actor = a
-	c.tally.Input(a, c.input.source, k.in, c.input.crossed)
-	if k.timed = c.tally.Timed(a); k.timed {
+	k.actor, k.near, k.in = a, near, c.typeOf(&c.input)
+	c.tally.Input(a, c.input.source, near, k.in, c.input.crossed)
+	if k.timed = c.tally.Timed(a); k.timed > 0 {
 		k.began = c.elapsed()
 	}
+}
+
+// near says which actor the present one is at the switch that has sent the input; 0: it is not there.
+func (tx *Tx) near() tally.Near {
+	in, at := &tx.c.input, &tx.at
+	if in.Kind != Message || in.crossed || in.source == nil || at.Switch != in.Switch || at.Key.A|at.Key.B != 0 ||
+		at.Key.S != "" {
+		return 0
+	}
+	return tally.Near(tx.index + 1)
 }
 
 // Refused counts that the actor does not handle the present input now, because it has handled too many: the input is
@@ -147,9 +199,9 @@ func (tx *Tx) Refused(dropped bool) {
 
 // endTimed ends the time that handles began.
 func (tx *Tx) endTimed() {
-	if k := &tx.counted; k.timed {
-		k.timed = false
-		tx.c.tally.Busy(k.actor, tx.c.elapsed()-k.began)
+	if k := &tx.counted; k.timed > 0 {
+		tx.c.tally.Busy(k.actor, tx.c.elapsed()-k.began, k.timed)
+		k.timed = 0
 	}
 }
 
@@ -176,20 +228,29 @@ func (c *Core) abortTally() {
 
 // countCommand counts a command to a switch of this group.
 func (tx *Tx) countCommand(sw *switchState, msg []byte) {
-	c := tx.c
-	switch {
-	case c.tally == nil:
-	case tx.counted.remote:
-		c.tally.Accepted(c.switchTally(sw), tx.counted.actor)
-	default:
-		c.tally.Output(tx.sender(), c.switchTally(sw), tally.Type(message.Type(msg)), tx.counted.in, false)
+	c, k := tx.c, &tx.counted
+	if c.tally == nil {
+		return
+	}
+	if k.remote {
+		c.tally.Accepted(c.switchTally(sw), k.actor)
+		return
+	}
+	near, typ := k.near, tally.Type(message.Type(msg))
+	if sw.id != c.input.Switch {
+		near = 0
+	}
+	if near == 0 || !c.tally.OutputAgain(c.input.source, near, typ, k.in) {
+		a := tx.sender()
+		c.tally.Output(a, c.switchTally(sw), near, typ, k.in, false)
 	}
 }
 
 // countAcross counts a command to a switch of another group.
 func (tx *Tx) countAcross(to Actor, msg []byte) {
 	if c := tx.c; c.tally != nil {
-		c.tally.Output(tx.sender(), c.tallied(to), tally.Type(message.Type(msg)), tx.counted.in, true)
+		a := tx.sender()
+		c.tally.Output(a, c.tallied(to), 0, tally.Type(message.Type(msg)), tx.counted.in, true)
 	}
 }
 
@@ -199,8 +260,9 @@ func (tx *Tx) countEmitted(name string) *tally.Actor[Actor] {
 	if c.tally == nil {
 		return nil
 	}
-	c.tally.Output(tx.sender(), nil, c.tally.Named(name), tx.counted.in, false)
-	return tx.sender()
+	a := tx.sender()
+	c.tally.Output(a, nil, 0, c.tally.Named(name), tx.counted.in, false)
+	return a
 }
 
 // countForwarded counts an input that goes to another group.
@@ -219,7 +281,7 @@ func (c *Core) countTold(in *Input) {
 	if in.Switch != 0 {
 		from = c.tallied(theSwitch(in.Switch))
 	}
-	c.tally.Input(c.tallied(c.replayedActor()), from, c.typeOf(in), in.exact)
+	c.tally.Input(c.tallied(c.replayedActor()), from, 0, c.typeOf(in), in.exact)
 }
 
 // countCrossed counts an item of another group: its messages, with the bytes of the item among them.

@@ -126,6 +126,140 @@ local: 14, bytes besides: 0
 	}
 }
 
+// TestCount: nothing is counted between Count(false) and Count(true), and the rest is one report. A new leadership goes
+// on as the last one, from zero.
+func TestCount(t *testing.T) {
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		if in.Kind == Message && tx.Enter(AtSwitch(in.Switch)) {
+			tx.Send(in.Switch, simCommand("x"))
+		}
+		return nil
+	}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	seq := uint64(1)
+	event := func() {
+		seq++
+		p.event(1, 1, seq, packetIn("1"))
+		p.commit()
+	}
+	inputs := func(want string) {
+		t.Helper()
+		if got := described(t, p.leader); !strings.HasPrefix(got, "application a at switch 0000000000000001: "+want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	event()
+	inputs("1 in, 1 out")
+	for range 2 {
+		p.leader.Count(false)
+	}
+	event()
+	if r, ok := p.leader.Report(); ok {
+		t.Errorf("reported while nothing is counted: %+v", r)
+	}
+	for range 2 {
+		p.leader.Count(true)
+	}
+	event()
+	inputs("2 in, 2 out")
+	p.leader.Count(false)
+	p.must(p.leader.Follow())
+	p.must(p.leader.Lead(2, p.now))
+	event()
+	p.leader.Count(true)
+	event()
+	inputs("1 in, 1 out")
+}
+
+// TestReportOfRepetitions: events that all cause the same are counted like any other, by switch, if two applications
+// handle them, at their switch and elsewhere, and if handlers take something back or name their actor twice.
+func TestReportOfRepetitions(t *testing.T) {
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		if in.Kind != Message || !tx.Enter(AtSwitch(in.Switch)) {
+			return nil
+		}
+		tx.Send(in.Switch, simCommand("x"))
+		tx.Send(3-in.Switch, simCommand("y"))
+		tx.Enter(AtSwitch(in.Switch))
+		tx.Send(in.Switch, simCommand("z"))
+		return nil
+	}}
+	b := &script{name: "b", do: func(tx *Tx, in *Input) error {
+		if in.Kind != Message {
+			return nil
+		}
+		tx.Enter(AtSwitch(in.Switch))
+		if in.Message[8] == 'r' {
+			m := tx.Mark()
+			tx.Send(in.Switch, simCommand("u"))
+			if err := tx.Rewind(m); err != nil {
+				return err
+			}
+			tx.Enter(AtSwitch(in.Switch))
+		}
+		tx.Send(in.Switch, simCommand("v"))
+		tx.Enter(Shard{})
+		tx.Send(in.Switch, simCommand("w"))
+		return nil
+	}}
+	p := newPair(t, Limits{}, a, b)
+	p.up(1)
+	p.up(2)
+	for seq := range uint64(5) {
+		p.event(1, 1, seq+2, packetIn("1"))
+		p.event(2, 1, seq+2, packetIn("2"))
+	}
+	p.event(1, 1, 7, packetIn("rewinds"))
+	p.commit()
+	const want = `application a at switch 0000000000000001: 6 in, 18 out, 0 failed, 0 bytes; ` +
+		`switch 0000000000000001: 12 to, 6 from; switch 0000000000000002: 6 to, 0 from
+application a at switch 0000000000000002: 5 in, 15 out, 0 failed, 0 bytes; ` +
+		`switch 0000000000000002: 10 to, 5 from; switch 0000000000000001: 5 to, 0 from
+application b at switch 0000000000000001: 6 in, 6 out, 0 failed, 0 bytes; switch 0000000000000001: 6 to, 6 from
+application b at switch 0000000000000002: 5 in, 5 out, 0 failed, 0 bytes; switch 0000000000000002: 5 to, 5 from
+application b: 11 in, 11 out, 0 failed, 0 bytes; switch 0000000000000001: 6 to, 6 from; ` +
+		`switch 0000000000000002: 5 to, 5 from
+`
+	if got := described(t, p.leader); !strings.HasPrefix(got, want) {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestReportOfRewind: a handler that takes back that it is at its switch, or what it did there, and goes on there, is
+// counted once.
+func TestReportOfRewind(t *testing.T) {
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		if in.Kind != Message {
+			return nil
+		}
+		before := tx.Mark()
+		tx.Enter(AtSwitch(in.Switch))
+		within := tx.Mark()
+		var err error
+		switch in.Message[8] {
+		case 'b':
+			err = tx.Rewind(before)
+		case 'w':
+			err = tx.Rewind(within)
+		}
+		tx.Enter(AtSwitch(in.Switch))
+		tx.Send(in.Switch, simCommand("x"))
+		return err
+	}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	for seq := range uint64(500) { // so many that few are timed
+		p.event(1, 1, seq+2, packetIn([]string{"-", "-", "before", "-", "within"}[seq%5]))
+	}
+	p.commit()
+	const want = "application a at switch 0000000000000001: 500 in, 500 out, 0 failed, 0 bytes; " +
+		"switch 0000000000000001: 500 to, 500 from"
+	if got := described(t, p.leader); !strings.HasPrefix(got, want) {
+		t.Errorf("%s", got)
+	}
+}
+
 // An event of a switch whose application writes and sends a command.
 func busyPair(t testing.TB, instrumented bool) (next func()) {
 	const switches = 16

@@ -52,7 +52,6 @@ func (tx *Tx) begin(c *Core, app int) {
 	tx.raw, tx.apart, tx.counted, tx.bestEffort = nil, false, counted{}, nil
 	tx.index, tx.handler, tx.entering, tx.suspended, tx.reads = app, "", "", nil, false
 	tx.observed = c.observers != nil && c.observers[tx.app] != nil
-	tx.beginTally(app)
 	switch {
 	case c.degrading:
 		tx.bestEffort = &c.immediate
@@ -224,6 +223,7 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
 	short, ok := tx.c.deltas.short(sw.id, sw.queue.Last()+1, msg)
 	sw.command(msg)
+	tx.c.crowd.add(n)
 	if ok && len(short) < len(b.buf)-op {
 		b.buf = append(b.buf[:op], short...)
 	}

@@ -62,6 +62,7 @@ const (
 	undoMove                          // move
 	undoSuspend                       // move.suspended: the actor before
 	undoCell                          // value.table, value.cell, value.fields: what the cell had
+	undoFloor                         // before: the floor
 	undoTable                         // value.table, value.all: what the table had
 )
 
@@ -151,6 +152,8 @@ func (s *state) revert(list []undo) error {
 			s.suspend(u.move.actor, u.move.suspended[0].suspension)
 		case undoAsk:
 			u.sw.asks = u.link.asks
+		case undoFloor:
+			s.floor = u.before
 		case undoSkipped:
 			u.sw.totalEvents -= uint64(u.sw.events) - u.before
 			u.sw.events = stream.Watermark(u.before)

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("RYUHOST_TEST_PARENT") != "" {
 		beParent()
 	}
+	if os.Getenv("RYUHOST_TEST_FIRST") != "" {
+		beFirst()
+	}
 	usersCache = os.Getenv("XDG_CACHE_HOME")
 	cache, err := os.MkdirTemp("", "ryu-test-")
 	if err != nil {
@@ -46,11 +49,13 @@ type bed struct {
 	ready        chan wire.Ready
 	results      chan wire.Result
 	checkpointed chan wire.Checkpointed
+	stirred      chan struct{}
 	ended        chan *EndError
 	number       uint64
 }
 
 func (b *bed) Ready(_ *Host, r wire.Ready) { b.ready <- r }
+func (b *bed) Stirred(*Host)               { b.stirred <- struct{}{} }
 func (b *bed) Results(_ *Host, results []wire.Result) {
 	for _, r := range results {
 		b.results <- r
@@ -67,7 +72,7 @@ func start(t *testing.T, cfg Config, hello wire.Hello) *bed {
 	t.Helper()
 	b := &bed{
 		t: t, ready: make(chan wire.Ready, 1), results: make(chan wire.Result, 1000),
-		checkpointed: make(chan wire.Checkpointed, 1), ended: make(chan *EndError, 1), number: hello.Number,
+		checkpointed: make(chan wire.Checkpointed, 1), stirred: make(chan struct{}, 1000), ended: make(chan *EndError, 1), number: hello.Number,
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg.Cluster, cfg.LogLevel = "cluster", 20

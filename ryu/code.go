@@ -14,27 +14,32 @@ import (
 
 // Unpack writes the Python package to the user's cache, unless it is there already, or else to a temporary folder. It
 // returns the folder for PYTHONPATH, and a function that removes it if it is temporary.
-func Unpack() (folder string, remove func(), err error) {
-	cache, err := os.UserCacheDir()
-	if err == nil {
-		folder, err = codeFolder(cache)
+func Unpack() (folder string, remove func(), err error) { return unpack(false) }
+
+// unpack is Unpack for this user or, to a temporary folder, for others, who cannot read this user's cache.
+func unpack(others bool) (folder string, remove func(), err error) {
+	if !others {
+		cache, err := os.UserCacheDir()
+		if err == nil {
+			folder, err = codeFolder(cache)
+		}
+		if err == nil {
+			err = writeCode(folder)
+		}
+		if err == nil {
+			return folder, func() {}, nil
+		}
 	}
-	if err == nil {
-		err = writeCode(folder)
+	folder, err = os.MkdirTemp("", "holdfast-python-")
+	if err != nil {
+		return "", nil, fmt.Errorf("ryu: no place for the host's code: %w", err)
 	}
-	if err == nil {
-		return folder, func() {}, nil
-	}
-	temporary, tempErr := os.MkdirTemp("", "holdfast-python-")
-	if tempErr != nil {
-		return "", nil, fmt.Errorf("ryu: no place for the host's code: %w", errors.Join(err, tempErr))
-	}
-	remove = func() { _ = os.RemoveAll(temporary) }
-	if err := writeCode(temporary); err != nil {
+	remove = func() { _ = os.RemoveAll(folder) }
+	if err := errors.Join(os.Chmod(folder, 0o755), writeCode(folder)); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("ryu: write the host's code: %w", err)
 	}
-	return temporary, remove, nil
+	return folder, remove, nil
 }
 
 // codeFolder returns the folder in the cache for this version of the code.
@@ -69,7 +74,7 @@ func replace(path string, content []byte) error {
 		return err
 	}
 	_, err = file.Write(content)
-	if err = errors.Join(err, file.Close()); err == nil {
+	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {

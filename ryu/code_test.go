@@ -43,13 +43,13 @@ func TestUnpack(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, _, err := Unpack(); err != nil {
+			if _, _, err := unpack(false); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	folder, _, err := Unpack()
+	folder, _, err := unpack(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestUnpack(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, _, err := Unpack(); err != nil || again != folder {
+	if again, _, err := unpack(false); err != nil || again != folder {
 		t.Errorf("again: %s, %v", again, err)
 	}
 	complete(t, folder)

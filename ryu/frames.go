@@ -54,6 +54,8 @@ func (h *Host) frame(t wire.FrameType, body []byte) error {
 		}
 		return h.deliver(func() error { return h.acceptCheckpointed(c.Number) },
 			func() { h.handler.Checkpointed(h, c.Number, c.State, c.Reason) })
+	case wire.TypeStirred:
+		return h.deliver(func() error { return h.acceptStirred(len(body)) }, func() { h.handler.Stirred(h) })
 	case wire.TypeFatal:
 		text, err := wire.ParseFatal(body)
 		if err != nil {
@@ -106,6 +108,13 @@ func (h *Host) acceptResults(results []wire.Result) error {
 	h.pending[0] -= len(results)
 	if h.pending[0] == 0 {
 		h.answered()
+	}
+	return nil
+}
+
+func (h *Host) acceptStirred(size int) error {
+	if !h.ready || size > 0 {
+		return fmt.Errorf("ryu: a %v frame with %d bytes, or before %v", wire.TypeStirred, size, wire.TypeReady)
 	}
 	return nil
 }

@@ -53,14 +53,17 @@ func Start(cfg Config, hello wire.Hello, handler Handler) (*Host, error) {
 	if len(cfg.Applications) == 0 {
 		return nil, errNoApplication
 	}
-	cfg = cfg.withDefaults()
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
 	hello.Cluster, hello.LogLevel, hello.Applications, hello.Options = cfg.Cluster, cfg.LogLevel, cfg.Applications,
 		cfg.Options
 	out, err := wire.AppendHello(nil, &hello)
 	if err != nil {
 		return nil, err
 	}
-	folder, remove, err := Unpack()
+	folder, remove, err := unpack(cfg.account != nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -89,6 +90,8 @@ func TestProtocol(t *testing.T) {
 		{"a checkpoint of something else", join(ready(1), results(1), checkpointed(2)), "ic",
 			"a checkpoint after input 2, where the last result was 1", 0},
 		{"what Holdfast says", join(ready(1), frame(wire.TypeCheckpoint)), "", "a CHECKPOINT frame from a host", 0},
+		{"stirred before ready", frame(wire.TypeStirred), "", "a STIRRED frame with 0 bytes, or before READY", 0},
+		{"stirred by something", join(ready(1), frame(wire.TypeStirred, 1)), "", "a STIRRED frame with 1 bytes", 0},
 		{"a result that is cut", join(ready(1), frame(wire.TypeResults, results(1)[wire.HeaderLen:30]...)), "i",
 			"ends within a field", 1},
 		{"a fatal that is cut", frame(wire.TypeFatal, 0, 0, 0, 7), "", "FATAL frame: ends within a field", 0},
@@ -137,7 +140,7 @@ func TestEnds(t *testing.T) {
 		{"is killed", ready(1), "kill -KILL $$", Crashed, "signal: killed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := stub(t, Config{}, tt.frames, "SPEAK; "+tt.then).end(tt.reason); !strings.Contains(err.Detail,
+			if err := stub(t, Config{plain: true}, tt.frames, "SPEAK; "+tt.then).end(tt.reason); !strings.Contains(err.Detail,
 				tt.want) || err.Input != 0 {
 				t.Errorf("ended at input %d with %q; want %q", err.Input, err.Detail, tt.want)
 			}
@@ -145,13 +148,37 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// Processes that a host has started end with it.
+// Processes that a host has started end with it, without a process namespace those of its group.
 func TestGroup(t *testing.T) {
-	b := stub(t, Config{}, ready(1), "SPEAK; sleep 1000 & echo $!; exit 5")
-	detail := b.end(Crashed).Detail
-	pid, err := strconv.Atoi(detail[strings.LastIndexByte(detail, '\n')+1:])
+	for _, tt := range []struct {
+		leave string
+		plain bool
+	}{{"", true}, {"", false}, {"setsid", false}} {
+		if !tt.plain && !namespaces() {
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "pid") // as this process sees it
+		b := stub(t, Config{plain: tt.plain}, ready(1), "SPEAK; "+tt.leave+" sh -c 'read pid rest </proc/self/stat; "+
+			"echo $pid >"+file+"; exec sleep 1000' & while [ ! -s "+file+" ]; do sleep 0.02; done; exit 5")
+		b.end(Crashed)
+		ended(t, file)
+	}
+}
+
+// namespaces reports whether this process can make some.
+func namespaces() bool {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = namespace()
+	return cmd.Run() == nil
+}
+
+// ended waits until the process whose id is in the file has ended.
+func ended(t *testing.T, file string) {
+	t.Helper()
+	text, _ := os.ReadFile(file)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		t.Fatalf("%q: %v", detail, err)
+		t.Fatal(err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -168,8 +195,8 @@ func TestGroup(t *testing.T) {
 // same.
 func TestLeftGroup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
-	b := stub(t, Config{}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+"; exec sleep 1000' & while [ ! -s "+file+
-		" ]; do sleep 0.02; done; exit 5")
+	b := stub(t, Config{plain: true}, ready(1), "SPEAK; setsid sh -c 'echo $$ >"+file+
+		"; exec sleep 1000' & while [ ! -s "+file+" ]; do sleep 0.02; done; exit 5")
 	detail := b.end(Crashed).Detail
 	text, _ := os.ReadFile(file)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))

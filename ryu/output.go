@@ -34,7 +34,12 @@ func (o *output) Write(b []byte) (int, error) {
 		}
 		o.line, rest = append(o.line, part...), rest[len(part):]
 		if end >= 0 || len(o.line) == lineBytes {
-			o.logger.Debug("ryu: printed", "line", strings.TrimRight(string(o.line), "\r\n"))
+			line := strings.TrimRight(string(o.line), "\r\n")
+			if warning, ours := strings.CutPrefix(line, "holdfast_ryu warns: "); ours {
+				o.logger.Warn("ryu: " + warning)
+			} else {
+				o.logger.Debug("ryu: printed", "line", line)
+			}
 			o.line = o.line[:0]
 		}
 	}

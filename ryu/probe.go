@@ -16,6 +16,7 @@ type Identity struct {
 	Host         string        `json:"host"`   // version of holdfast_ryu
 	Applications []Application `json:"applications"`
 	Options      []string      `json:"-"`
+	Files        []string      `json:"-"`
 }
 
 // Application is an application as the host would load it.
@@ -33,7 +34,11 @@ func (id Identity) String() string {
 	for _, a := range id.Applications {
 		fmt.Fprintf(&b, ", %q %q", a.Name, a.SHA256)
 	}
-	return fmt.Sprintf("%s, options %q", b.String(), id.Options)
+	fmt.Fprintf(&b, ", options %q", id.Options)
+	if len(id.Files) > 0 { // only then, since an identity that changes has the applications begin anew
+		fmt.Fprintf(&b, ", files %q", id.Files)
+	}
+	return b.String()
 }
 
 var errNoApplication = errors.New("ryu: no application to host: name one at least")
@@ -55,23 +60,31 @@ func Probe(ctx context.Context, cfg Config) (Identity, error) {
 	if len(cfg.Applications) == 0 {
 		return Identity{}, errNoApplication
 	}
-	cfg = cfg.withDefaults()
-	folder, remove, err := Unpack()
+	cfg, err := cfg.complete()
+	if err != nil {
+		return Identity{}, err
+	}
+	folder, remove, err := unpack(cfg.account != nil)
 	if err != nil {
 		return Identity{}, err
 	}
 	defer remove()
 	ctx, late := context.WithTimeout(ctx, cfg.loading)
 	defer late()
-	cmd := exec.CommandContext(ctx, cfg.Python, append([]string{"-m", "holdfast_ryu", "probe"}, cfg.Applications...)...)
-	cmd.Env = environment(cfg, folder)
-	cmd.WaitDelay = lingerTime
-	said, printed := &output{logger: cfg.Logger}, &output{logger: cfg.Logger}
-	cmd.Stdout, cmd.Stderr = said, printed
-	if err := cmd.Run(); err != nil {
+	var said, printed *output
+	command := func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, cfg.Python,
+			append([]string{"-m", "holdfast_ryu", "probe"}, cfg.Applications...)...)
+		cmd.Env = environment(cfg, folder)
+		cmd.WaitDelay = lingerTime
+		said, printed = &output{logger: cfg.Logger}, &output{logger: cfg.Logger}
+		cmd.Stdout, cmd.Stderr = said, printed
+		return cmd
+	}
+	if err := confined(cfg, command, (*exec.Cmd).Run); err != nil {
 		return Identity{}, probeError(ctx, cfg, printed.since(0), err)
 	}
-	id := Identity{Options: cfg.Options}
+	id := Identity{Options: cfg.Options, Files: cfg.Files}
 	if err := json.Unmarshal([]byte(said.since(0)), &id); err != nil {
 		return Identity{}, fmt.Errorf("ryu: what %s says of the applications: %w: it may not be Python 3.10 or "+
 			"later", cfg.Python, err)

@@ -45,7 +45,7 @@ func TestProbe(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	id := func() Identity {
 		return Identity{"3.11", "4.2.2", "1", []Application{{"a", "/a.py", "aa"}, {"b", "/b.py", "bb"}},
-			[]string{"--x", "y"}}
+			[]string{"--x", "y"}, nil}
 	}
 	want := id().String()
 	moved := id()
@@ -62,6 +62,7 @@ func TestIdentity(t *testing.T) {
 		"the order": func(id *Identity) { a := id.Applications; a[0], a[1] = a[1], a[0] },
 		"number":    func(id *Identity) { id.Applications = id.Applications[:1] },
 		"options":   func(id *Identity) { id.Options = []string{"--x y"} },
+		"files":     func(id *Identity) { id.Files = []string{"/etc/a"} },
 		"no option": func(id *Identity) { id.Options = nil },
 	} {
 		other := id()

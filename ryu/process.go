@@ -29,14 +29,23 @@ type process struct {
 func startProcess(cfg Config, folder string, socket *os.File) (*process, error) {
 	defer socket.Close() // the child has its own
 	const descriptor = "3"
-	cmd := exec.Command(cfg.Python, append([]string{"-m", "holdfast_ryu", "host", "--socket", descriptor},
-		cfg.Applications...)...)
-	cmd.Env = environment(cfg, folder)
-	cmd.ExtraFiles = []*os.File{socket}
-	p := &process{cmd: cmd, out: &output{logger: cfg.Logger}, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.out, p.out
-	cmd.WaitDelay = lingerTime // a process that has left the group may keep the pipe open for ever
-	if err := lifeline.Start(cmd, p.wait); err != nil {
+	arguments := []string{"-m", "holdfast_ryu", "host", "--socket", descriptor}
+	if cfg.Alone {
+		arguments = append(arguments, "--alone")
+	}
+	for _, name := range cfg.Files {
+		arguments = append(arguments, "--file", name)
+	}
+	p := &process{ended: make(chan struct{})}
+	command := func() *exec.Cmd {
+		p.cmd, p.out = exec.Command(cfg.Python, append(arguments, cfg.Applications...)...), &output{logger: cfg.Logger}
+		p.cmd.Env = environment(cfg, folder)
+		p.cmd.ExtraFiles = []*os.File{socket}
+		p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+		p.cmd.WaitDelay = lingerTime // a process that has left the group may keep the pipe open for ever
+		return p.cmd
+	}
+	if err := confined(cfg, command, func(cmd *exec.Cmd) error { return lifeline.Start(cmd, p.wait) }); err != nil {
 		return nil, startError(cfg, err)
 	}
 	return p, nil

@@ -252,4 +252,5 @@ type signals struct{ ready, results chan struct{} }
 func (s signals) Ready(*Host, wire.Ready)                  { close(s.ready) }
 func (s signals) Results(*Host, []wire.Result)             { s.results <- struct{}{} }
 func (signals) Checkpointed(*Host, uint64, []byte, string) {}
+func (signals) Stirred(*Host)                              {}
 func (signals) Ended(_ *Host, err *EndError)               { panic(err) }

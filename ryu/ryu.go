@@ -32,18 +32,24 @@ type Config struct {
 	Python       string       // the executable; "" is python3
 	Applications []string     // modules or files
 	Options      []string     // those of ryu-manager
+	User         string       // who runs the applications, if this process is root's. "": the user of this process
+	Files        []string     // whole paths of files whose contents come from the log: see package replay
 	Path         []string     // folders to search for modules, before those of PYTHONPATH
 	Cluster      string       // name of the cluster: the host name that applications see
 	LogLevel     uint8        // Python's: 20 is INFO
+	Alone        bool         // nothing is replayed elsewhere: sockets and programs of applications work
 	Logger       *slog.Logger // nil: no log
 
 	MemoryBytes int64         // limit of its resident memory. 0: DefaultMemoryBytes
 	Hang        time.Duration // limit without a result while there are inputs. 0: 10 s
 
 	loading time.Duration // shorter in tests than loadingTime
+	plain   bool          // in tests: no process namespace, as where the system does not allow one
+	account *account      // of User
 }
 
-func (c Config) withDefaults() Config {
+// complete returns the configuration with its defaults.
+func (c Config) complete() (Config, error) {
 	if c.Python == "" {
 		c.Python = "python3"
 	}
@@ -59,7 +65,9 @@ func (c Config) withDefaults() Config {
 	if c.loading == 0 {
 		c.loading = loadingTime
 	}
-	return c
+	var err error
+	c.account, err = findAccount(c.User)
+	return c, err
 }
 
 // Handler receives the messages of a Host, from one goroutine and in order. While it runs, nothing is read, and no host
@@ -72,6 +80,9 @@ type Handler interface {
 	// Checkpointed answers Checkpoint. state is the state after the inputs up to that number, for wire.Hello. If it is
 	// empty, the state of the applications cannot be saved, and reason says why.
 	Checkpointed(h *Host, number uint64, state []byte, reason string)
+	// Stirred reports that something came to the applications from outside of the log: they wait for an input to go on,
+	// which may be a timer's. It is not called again before the next input.
+	Stirred(*Host)
 	// Ended reports that the process has ended. It is called last, and once.
 	Ended(*Host, *EndError)
 }

@@ -90,7 +90,8 @@ const noRoles = "it does not support roles: run an agent beside it"
 func newBundles(c *channel) *bundles {
 	var f of13.FeaturesReply
 	_ = f.Decode(c.features) // it was decoded before
-	b := &bundles{channel: c, clean: true, sender: bundleSender{channel: c, table: max(f.NTables, 1) - 1}}
+	b := &bundles{channel: c, clean: true, held: held{pool: c.pool},
+		sender: bundleSender{channel: c, table: max(f.NTables, 1) - 1}}
 	b.put(&allAsync, b.xid())
 	return b
 }

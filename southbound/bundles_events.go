@@ -240,8 +240,9 @@ func (b *bundles) roleOrMarkers(msg []byte, now uint64) error {
 		if err := part.Decode(msg); err != nil || xid != b.markersXID {
 			return err
 		}
+		most := experimenter.MaxEpoch(b.resume.Epoch)
 		for f := range part.Flows().All() {
-			if m, ok := markerOf(f); ok && len(b.markers) < maxMarkers {
+			if m, ok := markerOf(f); ok && m.epoch < most && len(b.markers) < maxMarkers {
 				b.markers = append(b.markers, m)
 			}
 		}
@@ -252,7 +253,8 @@ func (b *bundles) roleOrMarkers(msg []byte, now uint64) error {
 	return nil
 }
 
-// maxMarkers bounds the markers that are examined: usually there is one, or none.
+// maxMarkers bounds the markers that are examined: usually there is one, or none. Those whose epoch leaves none above
+// it that the ledger takes are not of this cluster.
 const maxMarkers = 16
 
 // withoutRoles returns the messages with those that would change roles replaced by messages that no switch supports. So

@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -541,5 +542,29 @@ func TestEpochClosedDuringTheClaim(t *testing.T) {
 	b.decide(2000)
 	if b.state == leading {
 		t.Fatal("it goes on in the closed epoch")
+	}
+}
+
+// A marker of an epoch after which the ledger takes none is of nobody, and the next epoch is not above it.
+func TestMarkerAhead(t *testing.T) {
+	for _, tc := range []struct{ marker, known, want uint64 }{
+		{math.MaxUint64, 0, 1000},
+		{math.MaxUint64 - 1, 500, 1000},
+		{1 << 63, 500, 1000},
+		{1<<63 - 1, 500, 1 << 63},
+		{1<<63 + 7, 1 << 63, 1<<63 + 8},
+	} {
+		c := stockCore(t)
+		c.Claim(3, 1000, Resume{Epoch: tc.known})
+		c.types(t)
+		b := c.peer.(*bundles)
+		role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
+		flow := of13.FlowStats{Cookie: marker{tc.marker, 3}.cookie(), Match: marker{tc.marker, 3}.match()}
+		reply := of13.MultipartReply{Part: of13.PartFlow, Body: flow.AppendTo(nil)}
+		mustFeed(t, c, role.Append(nil, b.roleXID), reply.Append(nil, b.markersXID))
+		b.found(1000)
+		if c.epoch != tc.want {
+			t.Errorf("marker of epoch %d after %d: the next epoch is %d, want %d", tc.marker, tc.known, c.epoch, tc.want)
+		}
 	}
 }

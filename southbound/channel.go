@@ -18,7 +18,8 @@ type channel struct {
 	id       openflow.DatapathID
 	features []byte // FEATURES_REPLY as OpenFlow 1.3
 	xids     uint32
-	wrote    bool // TakeOut has returned something since the last Beat
+	pool     *pool // of what sessions hold
+	wrote    bool  // TakeOut has returned something since the last Beat
 
 	master     bool
 	generation uint64 // of the last Claim

@@ -21,6 +21,7 @@ type conn struct {
 	session *Session
 	srv     *server
 	net     net.Conn
+	peer    net.Conn // as the listener has returned it
 	remote  string
 	heard   *ofconn.Watched
 	in      *ofconn.Reader
@@ -37,13 +38,21 @@ type conn struct {
 var (
 	errRefused = errors.New("refused by the controllers")
 	errSlow    = errors.New("it does not read: check its load and its network")
+	errShed    = errors.New("there are too many connections, and its host has most of them")
+	errCrowded = errors.New("it has sent more than its share of what all switches may send before their handshakes end")
 	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
 )
+
+// host is the peer's address without the port.
+func (c *conn) host() string {
+	host, _, _ := net.SplitHostPort(c.remote)
+	return host
+}
 
 // Remote implements Line, as do the following.
 func (c *conn) Remote() string { return c.remote }
 
-func (c *conn) Now() uint64 { return uint64(c.srv.cfg.Now().UnixNano()) }
+func (c *conn) Now() uint64 { return uint64(max(0, c.srv.cfg.Now().UnixNano())) }
 
 func (c *conn) Write(out []byte, mark uint64) error {
 	err := c.out.Send(out)
@@ -91,14 +100,16 @@ func (c *conn) run(ctx context.Context) {
 	defer c.out.Close()
 	defer c.net.Close()
 	rest, err := c.handshake(ctx)
+	if admit := c.srv.cfg.Admit; err == nil && admit != nil {
+		err = admit(c.peer, c.session.Switch(), c.session.State().Peer == Agent)
+	}
 	if err == nil {
 		err = c.srv.register(ctx, c)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			host, _, _ := net.SplitHostPort(c.remote)
-			c.srv.incidents.Warn(host, "connection refused", "remote", c.remote, "switch", c.session.Switch(), "error",
-				err)
+			c.srv.incidents.Warn(c.host(), "connection refused", "remote", c.remote, "switch", c.session.Switch(),
+				"error", err)
 		}
 		return
 	}
@@ -171,6 +182,8 @@ func (c *conn) call(f func()) {
 func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 	late := time.AfterFunc(c.srv.cfg.HandshakeTimeout, func() { c.Close(errLate) })
 	defer late.Stop()
+	early := 0 // bytes of events so far, which count in the pool
+	defer func() { c.srv.pool.add(-early) }()
 	for {
 		batch, err := c.in.Next()
 		if errors.Is(err, ofconn.ErrSilent) {
@@ -191,6 +204,11 @@ func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 			if a.Kind == Attached {
 				return batch, nil
 			}
+		}
+		now := c.session.HeldBytes()
+		c.srv.pool.add(now - early)
+		if early = now; c.srv.pool.crowds(early) {
+			return nil, errCrowded
 		}
 	}
 }

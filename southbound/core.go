@@ -65,6 +65,7 @@ func (c *Core) Next(buf []byte, now uint64) (rest []byte, a Action, err error) {
 	rest, a, err = c.peer.next(buf, now)
 	var cannot unable
 	if errors.As(err, &cannot) {
+		c.leavePool()
 		c.peer, err = &legacy{channel: &c.channel, why: cannot.why}, nil
 		if c.master {
 			c.peer.claim(now, Resume{})
@@ -369,6 +370,22 @@ func (c *Core) Held() int {
 		return b.held.Len()
 	}
 	return 0
+}
+
+// leavePool is called when nothing more is held: what was held no longer counts.
+func (c *Core) leavePool() {
+	if b, ok := c.peer.(*bundles); ok {
+		b.held.pool.add(-b.held.Bytes())
+		b.held.pool = nil
+	}
+}
+
+// HeldBytes is the size of these events, and during a handshake of those that arrived before its end.
+func (c *Core) HeldBytes() int {
+	if b, ok := c.peer.(*bundles); ok {
+		return b.held.Bytes()
+	}
+	return len(c.hs.Early)
 }
 
 // countMessages returns the number of messages in b; -1 if the last one is incomplete.

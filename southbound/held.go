@@ -28,6 +28,7 @@ const (
 // it: Open vSwitch reports the effect of a PORT_MOD to all controllers but the one that sent it.
 type held struct {
 	stream.Outbox
+	pool   *pool // of all sessions
 	inSync bool
 	list   []heldEvent // from start on: one for each event of the outbox
 	start  int
@@ -79,7 +80,9 @@ func isSyncMarker(msg []byte) bool {
 // room.
 func (h *held) full() bool { return h.inSync && h.crowded() }
 
-func (h *held) crowded() bool { return h.Full(stream.Bounds{Items: maxHeld, Bytes: maxHeldBytes}) }
+func (h *held) crowded() bool {
+	return h.Full(stream.Bounds{Items: maxHeld, Bytes: maxHeldBytes}) || h.pool.crowds(h.Bytes())
+}
 
 // flooded reports whether twice the bound is held: the switch must be read because it owes an answer, but sends events
 // instead.
@@ -89,6 +92,7 @@ func (h *held) flooded() bool {
 
 func (h *held) push(msg []byte, sum uint64) {
 	h.Push(msg)
+	h.pool.add(len(msg))
 	h.list = append(h.list, heldEvent{sum, msg[1] == of13.TypePortStatus})
 }
 
@@ -97,7 +101,9 @@ func (h *held) about() []heldEvent { return h.list[h.start:] }
 
 // pop removes the n oldest events.
 func (h *held) pop(n int) {
+	before := h.Bytes()
 	_ = h.Ack(h.Acked() + uint64(n)) // no more than are held
+	h.pool.add(h.Bytes() - before)
 	h.start += n
 	if h.start == len(h.list) {
 		h.list, h.start = h.list[:0], 0
@@ -112,6 +118,7 @@ func (h *held) clear() { h.pop(h.Len()) }
 // discarded, because their requests were of an earlier mastership.
 func (h *held) restart(after uint64, before []byte) {
 	events, list := h.Outbox, h.about()
+	h.pool.add(-h.Bytes())
 	h.Outbox, h.list, h.start = stream.OutboxAfter(after), nil, 0
 	if before != nil {
 		h.push(before, 0)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -21,6 +22,8 @@ type server struct {
 	cfg       Config
 	handler   Handler
 	incidents *incident.Log
+	places    *quota.Places[*conn]
+	pool      pool
 
 	running sync.WaitGroup
 
@@ -43,6 +46,7 @@ func Serve(ctx context.Context, ln net.Listener, cfg Config, h Handler) error {
 		return err
 	}
 	srv := &server{cfg: cfg, handler: h, incidents: incident.New(cfg.Logger),
+		places: quota.New[*conn](cfg.MaxSessions), pool: pool{bound: int64(cfg.HeldBytes)},
 		all: map[*conn]struct{}{}, attached: map[openflow.DatapathID]*conn{}}
 	ctx, cancel := context.WithCancel(ctx)
 	defer srv.running.Wait()
@@ -74,36 +78,58 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 			continue
 		}
 		c := srv.newConn(nc)
-		if c == nil {
-			srv.incidents.Warn("sessions", "connection refused: too many sessions", "remote", nc.RemoteAddr(),
-				"sessions", srv.cfg.MaxSessions)
+		place := srv.place(c)
+		if place == nil {
 			nc.Close()
 			continue
 		}
+		srv.add(c)
 		srv.running.Go(func() {
 			c.run(ctx)
-			srv.mu.Lock()
-			delete(srv.all, c)
-			srv.mu.Unlock()
+			srv.remove(c)
+			srv.places.Leave(place)
 		})
 	}
 }
 
-// newConn returns nil if there are too many connections.
+// place takes a place for a connection; nil if there is none. If all are taken, the host that has most loses one.
+func (srv *server) place(c *conn) *quota.Place[*conn] {
+	mine, lost := srv.places.Take(c.host(), c)
+	if lost != nil {
+		lost.For.Close(errShed)
+	}
+	if mine == nil {
+		srv.incidents.Warn("sessions "+c.host(), "connection refused: too many sessions, and no host has more than "+
+			"this one", "remote", c.remote, "sessions", srv.cfg.MaxSessions)
+	}
+	return mine
+}
+
 func (srv *server) newConn(nc net.Conn) *conn {
+	peer := nc
 	nc = rawconn.Of(nc)
 	heard := ofconn.NewWatched(nc, srv.cfg.SilentAfter)
-	c := &conn{srv: srv, net: nc, remote: nc.RemoteAddr().String(), heard: heard, in: ofconn.NewReader(heard),
-		gone: make(chan struct{})}
+	c := &conn{srv: srv, net: nc, peer: peer, remote: nc.RemoteAddr().String(), heard: heard,
+		in: ofconn.NewReader(heard), gone: make(chan struct{})}
 	c.session = NewSession(c)
+	c.session.core.pool = &srv.pool
+	return c
+}
+
+func (srv *server) add(c *conn) {
+	c.out = ofconn.NewWriter(c.net, srv.cfg.SendQueue, srv.cfg.WriteTimeout, c.written)
+	srv.pool.sessions.Add(1)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	if len(srv.all) >= srv.cfg.MaxSessions {
-		return nil
-	}
-	c.out = ofconn.NewWriter(nc, srv.cfg.SendQueue, srv.cfg.WriteTimeout, c.written)
 	srv.all[c] = struct{}{}
-	return c
+}
+
+func (srv *server) remove(c *conn) {
+	c.session.leavePool()
+	srv.pool.sessions.Add(-1)
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	delete(srv.all, c)
 }
 
 func (srv *server) conns() []*conn {

@@ -198,6 +198,20 @@ func (s *Session) Held() int {
 	return s.core.Held()
 }
 
+// leavePool is called when the connection has ended.
+func (s *Session) leavePool() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.leavePool()
+}
+
+// HeldBytes is Core.HeldBytes.
+func (s *Session) HeldBytes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.HeldBytes()
+}
+
 // Written is called with the mark of a Line.Write that is complete.
 func (s *Session) Written(mark uint64) Action {
 	s.mu.Lock()

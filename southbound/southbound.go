@@ -18,9 +18,11 @@ package southbound
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // Peer is the kind of the peer of a session.
@@ -117,7 +119,15 @@ type Config struct {
 	Logger *slog.Logger     // default: no log
 	Now    func() time.Time // source of the epochs of switches without an agent; default time.Now
 
-	MaxSessions      int           // connections at once, handshakes included; default 4,096
+	// Admit returns an error if the peer of a connection may not speak for a switch; agent says whether it does as an
+	// agent. It is called after the handshake. nil: everybody may.
+	Admit func(conn net.Conn, id openflow.DatapathID, agent bool) error
+
+	MaxSessions int // connections at once, handshakes included; default 4,096
+	// HeldBytes is what the sessions hold together of events that are not logged, or that came before the end of the
+	// handshake. Beyond it a session that holds more than its share holds no more, so that it is never twice as much.
+	// Default 256 MiB
+	HeldBytes        int
 	HandshakeTimeout time.Duration // from accept to Attached; default 5 s
 	EchoInterval     time.Duration // between echo requests; default 1 s
 	SilentAfter      time.Duration // a peer that is silent for this long is dead; default 5 s
@@ -153,6 +163,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 4096
+	}
+	if c.HeldBytes == 0 {
+		c.HeldBytes = 256 << 20
 	}
 	if c.SendQueue == 0 {
 		c.SendQueue = DefaultSendQueue

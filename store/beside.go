@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/store/component"
 )
@@ -115,10 +116,19 @@ func (b *beside) checkRow(o *Op) error {
 	return o.Condition.holds(t, &r, there)
 }
 
+// dictOf converts columns. All values are parts of one string, which costs less than many short ones.
 func dictOf(columns Columns) *component.Dict {
-	d := component.NewDict()
+	size := 0
 	for _, c := range columns {
-		d.Set(c.Name, string(c.Value))
+		size += len(c.Value)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	d := component.NewDict(len(columns))
+	for _, c := range columns {
+		from := all.Len()
+		all.Write(c.Value)
+		d.Set(c.Name, all.String()[from:])
 	}
 	return d
 }
@@ -163,7 +173,7 @@ func (o *Op) set(function, parameter string, v component.Value) (err error) {
 	case "only":
 		var l *component.List
 		if l, is = v.(*component.List); is {
-			o.Only = []string{}
+			o.Only = make([]string, 0, len(l.Items))
 			for _, item := range l.Items {
 				name, text := item.(string)
 				o.Only, is = append(o.Only, name), is && text

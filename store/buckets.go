@@ -136,7 +136,7 @@ func (n *namespace) adoptComponent(o *Op, out *Result) error {
 	switch {
 	case there && o.Source == "":
 		n.removeComponent(o.Component, out)
-	case o.Source != c.source:
+	case o.Source != string(c.source):
 		return n.upload(&Op{Component: o.Component, Source: o.Source}, c, there, out)
 	}
 	return nil

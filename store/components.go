@@ -51,12 +51,12 @@ func (o *Op) checkComponent() *Error {
 // storedComponent is a component as it is stored.
 type storedComponent struct {
 	version uint64
-	source  string
+	source  []byte // not to be modified
 }
 
 func decodeComponent(b []byte) storedComponent {
 	version, n := binary.Uvarint(b)
-	return storedComponent{version, string(b[max(n, 0):])}
+	return storedComponent{version, b[max(n, 0):]}
 }
 
 // component returns a component; false if it is not there.
@@ -130,7 +130,7 @@ func (n *namespace) listComponents(o *Op, out *Result) error {
 			out.Next = field.S
 			return nil
 		}
-		out.Components[field.S] = Component{c.version, c.source}
+		out.Components[field.S] = Component{c.version, string(c.source)}
 	}
 	return nil
 }
@@ -138,21 +138,22 @@ func (n *namespace) listComponents(o *Op, out *Result) error {
 // program returns a parsed component.
 func (n *namespace) program(name string, c storedComponent) (*component.Program, error) {
 	id := programID{n.name, name}
-	if p := n.app.programs[id]; p.source == c.source {
+	if p := n.app.programs[id]; p.source == string(c.source) {
 		return p.Program, nil
 	}
-	p, err := n.parse(name, c.source)
+	source := string(c.source)
+	p, err := n.parse(name, source)
 	if _, is := errors.AsType[*component.Error](err); is {
 		return nil, damaged("component "+name, n.name, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if n.app.parsed += len(c.source); n.app.parsed > maxParsed {
+	if n.app.parsed += len(source); n.app.parsed > maxParsed {
 		clear(n.app.programs)
-		n.app.parsed = len(c.source)
+		n.app.parsed = len(source)
 	}
-	n.app.programs[id] = program{c.source, p}
+	n.app.programs[id] = program{source, p}
 	return p, nil
 }
 
@@ -191,14 +192,10 @@ func (n *namespace) runComponent(o *Op, c storedComponent, out *Result) error {
 	if err != nil {
 		return err
 	}
-	args := component.NewDict()
-	for _, c := range o.Columns {
-		args.Set(c.Name, string(c.Value))
-	}
 	left := n.app.runs
 	limits := component.Limits{Steps: min(left.Steps, MaxSteps), Bytes: min(left.Bytes, maxRunBytes)}
 	before := limits
-	v, err := p.Run(&beside{n}, args, &limits)
+	v, err := p.Run(&beside{n}, dictOf(o.Columns), &limits)
 	n.app.runs.Steps -= before.Steps - limits.Steps
 	n.app.runs.Bytes -= before.Bytes - limits.Bytes
 	if err == nil {
@@ -274,6 +271,7 @@ func (n *namespace) returnedRow(v component.Value) (row Row, err error) {
 // columnsOf converts a dictionary of columns, which is not larger than a row.
 func columnsOf(d *component.Dict) (columns Columns, err error) {
 	size := 0
+	columns = make(Columns, 0, min(d.Len(), MaxColumns))
 	for k, v := range d.All {
 		if s, is := v.(string); is {
 			size += len(s)

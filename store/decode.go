@@ -152,7 +152,7 @@ func (d *decoder) column(f field, columns *Columns) {
 // Decode decodes a request. Its columns alias b.
 func (r *Request) Decode(b []byte) error {
 	var d decoder
-	all := make([]Op, 0, min(len(b)/leastOp+1, MaxOps)) // of all transactions
+	all := make([]Op, 0, min(count(b, 6), MaxOps)) // of all transactions, most of which have one
 	return fields(b, func(f field) error {
 		switch f.num {
 		case 1:
@@ -188,10 +188,27 @@ func (r *Request) Decode(b []byte) error {
 	})
 }
 
-// leastOp is about how long a short op is, in bytes.
-const leastOp = 24
+// count returns how many fields with a number a message has.
+func count(b []byte, num protowire.Number) (n int) {
+	_ = fields(b, func(f field) error { // what is malformed is refused later
+		if f.num == num {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+// room returns columns with room for those of a message, if they are not too many.
+func room(f field, num protowire.Number) Columns {
+	if n := count(f.bytes, num); n > 0 {
+		return make(Columns, 0, min(n, MaxColumns))
+	}
+	return nil
+}
 
 func (d *decoder) op(f field, o *Op) {
+	o.Columns = room(f, 4)
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:
@@ -355,7 +372,7 @@ func (d *decoder) component(f field, r *Result) {
 }
 
 func (d *decoder) row(f field) Row {
-	var r Row
+	r := Row{Columns: room(f, 3)}
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:

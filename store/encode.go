@@ -178,7 +178,7 @@ func (e *encoder) result(r *Result) {
 	e.text(4, r.Next)
 	e.uint(5, protowire.EncodeZigZag(r.Value))
 	e.uint(6, r.Session)
-	for _, name := range slices.Sorted(maps.Keys(r.Tables)) {
+	for _, name := range sorted(r.Tables) {
 		t := r.Tables[name]
 		e.message(7, func() {
 			e.text(1, name)
@@ -188,7 +188,7 @@ func (e *encoder) result(r *Result) {
 			})
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Components)) {
+	for _, name := range sorted(r.Components) {
 		c := r.Components[name]
 		e.message(8, func() {
 			e.text(1, name)
@@ -198,6 +198,14 @@ func (e *encoder) result(r *Result) {
 			})
 		})
 	}
+}
+
+// sorted returns the keys of a map in order; nil if it is empty, as in most results.
+func sorted[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 func (e *encoder) row(r *Row) {

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// mutants are bugs of namespaces with buckets.
+// mutants are bugs that the simulator has no requests for, or finds too rarely.
 var mutants = []mutation.Bug{
 	{Name: "execute a transaction of several buckets in one", File: "store/split.go",
 		Before: "		if err == nil && i > 0 && bucket != at {\n", After: "		if err == nil && i < 0 && bucket != at {\n"},
@@ -18,6 +18,8 @@ var mutants = []mutation.Bug{
 		Before: "	n.meta.adopted = at\n", After: ""},
 	{Name: "write rows of other buckets", File: "store/buckets.go",
 		Before: "	if n.buckets > 0 && Bucket(key, n.buckets) != n.bucket {\n", After: "	if n.buckets < 0 {\n"},
+	{Name: "forget the answer to a request that was refused", File: "store/store.go",
+		Before: "	if n.changed || n.closes || refused && r.Session != 0 {\n", After: "	if n.changed || n.closes {\n"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

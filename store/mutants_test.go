@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/mutation"
 )
 
-// The tests of buckets fail with each bug, and pass without.
+// The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
-	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./store", mutants, "-test.run",
-		"^Test(Split|MergePages|Bucket)", "-rapid.nofailfile", "-rapid.shrinktime=0s")
+	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./store", mutants,
+		append(mutation.Rapid, "-test.run", "^Test(Split|MergePages|Bucket|Refused)")...)
 }

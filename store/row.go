@@ -71,14 +71,20 @@ func (d *Definition) index(column string) (int, *Error) {
 	return i, nil
 }
 
-// selection returns the indexes of columns; nil are all.
+// everyColumn is 0, 1, 2, …
+var everyColumn = func() (list [MaxColumns]int) {
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}()
+
+// selection returns the indexes of columns, which are not to be modified; nil are all.
 func (d *Definition) selection(only []string) (list []int, err *Error) {
 	if only == nil {
-		for i := range d.Columns {
-			list = append(list, i)
-		}
-		return list, nil
+		return everyColumn[:len(d.Columns)], nil
 	}
+	list = make([]int, 0, len(only))
 	for _, name := range only {
 		i, err := d.index(name)
 		if err != nil {

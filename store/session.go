@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -85,7 +86,7 @@ func (n *namespace) answered(r *Request) (answer []byte, err error) {
 	}
 	switch kept, answered := n.tx.Get(n.tx.Table(sessionTable), n.cell, ledger.Key{A: r.Session, B: r.Seq}); {
 	case answered:
-		return kept, nil
+		return slices.Clip(kept), nil
 	case r.Seq <= s.acked:
 		return nil, Fail(Outdated, "the client has acknowledged the answers to all requests up to %d", s.acked)
 	case r.Seq > max(s.acked, r.Acked)+Window:

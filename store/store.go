@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -51,6 +52,7 @@ type Application struct {
 	columns [MaxColumns][]byte // of the row that was found last
 	row     []byte             // that was encoded last
 	results []Result           // of the present transaction
+	answers encoder            // to the request that was executed last
 
 	programs map[programID]program
 	parsed   int              // bytes of the sources of programs
@@ -142,18 +144,18 @@ func (a *Application) Read(tx *ledger.Tx, request []byte) []byte {
 	if failed != nil {
 		return Refusal(request, Fail(Failed, "%v", failed))
 	}
-	return withID(&r, answer)
+	return bytes.Clone(withID(&r, answer))
 }
 
 // withID adds the id of a request to the encoded outcomes.
 func withID(r *Request, outcomes []byte) []byte {
-	id := (&Response{ID: r.ID}).Append(nil)
-	return append(outcomes[:len(outcomes):len(outcomes)], id...)
+	return (&Response{ID: r.ID}).Append(outcomes)
 }
 
-// run executes the transactions of a request, and returns the encoded outcomes.
+// run executes the transactions of a request, and returns the encoded outcomes, which are valid until the next call.
 func (n *namespace) run(r *Request) ([]byte, error) {
-	var answers encoder
+	answers := n.app.answers[:0]
+	defer func() { n.app.answers = answers }()
 	refused, bound := false, maxAnswer
 	bounded := r.Session != 0 || n.buckets > 0 && r.writes() // so that a Split has room for all parts
 	if bounded {

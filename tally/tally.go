@@ -33,18 +33,20 @@ const (
 	// admitEvery is how many messages of actors that are not in detail admit one of them, once MaxActors were reached:
 	// the more active an actor is, the sooner that is it.
 	admitEvery = 16
-	// spare actors may be in detail beyond MaxActors until the end of a transaction.
+	// spare actors may be in detail beyond MaxActors until the end of a transaction that is not only compared.
 	spare = 64
 )
 
 // Tally has the counts of one group. ID is what an actor is called.
 type Tally[ID comparable] struct {
+	timing // of the inputs for which InputAgain returns true
+	transactions[ID]
+
 	actors  map[ID]*Actor[ID]
 	others  Actor[ID] // the sum of those that are not in detail
 	apps    map[string]*app[ID]
 	full    bool   // MaxActors were reached
 	unknown uint64 // messages of actors that were not in detail since then
-	transactions[ID]
 
 	types     map[string]Type
 	names     []string
@@ -66,9 +68,8 @@ func New[ID comparable]() *Tally[ID] {
 type Actor[ID comparable] struct {
 	// What is read for each message comes first, next to each other.
 	gone bool
-	// timed inputs were the first ones. untimed have arrived since one was timed; the gap-th is timed.
-	timed, untimed, gap uint32
-	last                shape[ID] // of the transactions that an event of it began
+	timing
+	last shape[ID] // of the transactions that an event of it began
 
 	id     ID
 	app    *app[ID]
@@ -117,31 +118,57 @@ func (t *Tally[ID]) Actor(id ID, application string) *Actor[ID] {
 	return a
 }
 
-// Timed reports whether the present input of an actor is to be timed, with Busy. It is called for each input once.
-func (t *Tally[ID]) Timed(a *Actor[ID]) bool {
-	a.untimed++
-	return a.untimed > a.gap
-}
+// timing chooses the inputs that are timed. timed were the first ones. untimed have arrived since one was timed; the
+// one after gap is timed.
+type timing struct{ timed, untimed, gap uint32 }
 
-// The first inputs of an actor are all timed. Later the distances are random, so that they fit no pattern of inputs,
-// with this mean.
+// The first inputs are all timed. Later the distances are random, so that they fit no pattern of inputs, with this
+// mean.
 const (
 	timedFirst = 64
-	timedEvery = 32
+	timedEvery = 64
 )
 
-// Busy says how long a timed input took. It stands for those before it that were not timed, too.
-func (t *Tally[ID]) Busy(a *Actor[ID], took time.Duration) {
-	a.counts.Busy += took * time.Duration(a.untimed)
-	a.untimed = 0
-	if a.timed < timedFirst {
-		a.timed++
-		return
+func (t *timing) next() bool {
+	t.untimed++
+	return t.untimed > t.gap
+}
+
+// Timed says whether the present input of an actor is to be timed, with Busy: it returns for how many it stands, or 0.
+// It is called once for each input, but for those of TimedAgain.
+func (t *Tally[ID]) Timed(a *Actor[ID]) int {
+	if !a.next() {
+		return 0
+	}
+	return t.choose(&a.timing)
+}
+
+// TimedAgain is Timed for an input for which InputAgain has returned true; if it is to be timed, also its actor. These
+// are chosen from all actors together, so that the counts of one need not be looked up for each input.
+func (t *Tally[ID]) TimedAgain() (*Actor[ID], int) {
+	if !t.next() {
+		return nil, 0
+	}
+	return t.last.ends[t.same-1].to, t.choose(&t.timing)
+}
+
+func (t *Tally[ID]) choose(of *timing) int {
+	n := int(of.untimed)
+	of.untimed = 0
+	if of.timed < timedFirst {
+		of.timed++
+		return n
 	}
 	t.random ^= t.random << 13 // xorshift
 	t.random ^= t.random >> 7
 	t.random ^= t.random << 17
-	a.gap = uint32(t.random % (2*timedEvery - 1))
+	of.gap = uint32(t.random % (2*timedEvery - 1))
+	return n
+}
+
+// Busy says how long a timed input took, which stands for n.
+func (t *Tally[ID]) Busy(a *Actor[ID], took time.Duration, n int) {
+	a.counts.Busy += took * time.Duration(n)
 }
 
 // trim removes the least active actors from the detail, and adds them to the others. No record refers to them.
@@ -174,5 +201,5 @@ func (t *Tally[ID]) trim() {
 		a.last = shape[ID]{} // it may refer to those that are gone
 	}
 	t.others.peers.forgetGone()
-	t.others.last, t.unsent = shape[ID]{}, shape[ID]{}
+	t.unsent = shape[ID]{}
 }

@@ -40,7 +40,11 @@ type message struct {
 	from, to int // to may be 0: nobody
 	typ, in  Type
 	remote   bool
+	near     Near // of the other end, if the message is between it and an actor for which nearTo is that
 }
+
+// nearTo is the actor that a Near names at a switch.
+func nearTo(sw int, n Near) int { return 1000*int(n) + sw }
 
 func (e *exact) count(m message, failed bool) {
 	one := func(on bool) uint64 {
@@ -93,9 +97,17 @@ func (m message) record(t *Tally[int]) {
 	case event:
 		t.Event(from)
 	case input:
-		t.Input(to, from, m.typ, m.remote)
+		if m.near == 0 {
+			t.Input(to, from, 0, m.typ, m.remote)
+		} else if !t.InputAgain(from, m.near, m.typ) {
+			t.Input(to, from, m.near, m.typ, false)
+		} else if a := t.last.ends[t.same-1].to; a != to {
+			panic(fmt.Sprintf("near %d of %d is %d", m.near, m.from, a.id))
+		}
 	case output:
-		t.Output(from, to, m.typ, m.in, m.remote)
+		if m.near == 0 || !t.OutputAgain(to, m.near, m.typ, m.in) {
+			t.Output(from, to, m.near, m.typ, m.in, m.remote)
+		}
 	case forwarded:
 		t.Forwarded(from, to)
 	case accepted:
@@ -120,8 +132,19 @@ func drawMessage(t *rapid.T, actors int) message {
 	return m
 }
 
+// drawNear is drawMessage for one between a switch and an actor at it.
+func drawNear(t *rapid.T) message {
+	sw, near := rapid.IntRange(1, 3).Draw(t, "switch"), Near(rapid.IntRange(1, 2).Draw(t, "near"))
+	m := message{kind: input, from: sw, to: nearTo(sw, near), near: near, typ: Type(rapid.IntRange(1, 2).Draw(t, "type"))}
+	if rapid.Bool().Draw(t, "command") {
+		m.kind, m.from, m.to, m.in = output, m.to, m.from, Type(rapid.IntRange(1, 2).Draw(t, "in"))
+	}
+	return m
+}
+
 // call is what a handler does in a transaction.
 type call struct {
+	event bool // before the input
 	input message
 	sends []message
 	fails bool
@@ -132,8 +155,17 @@ func drawCall(t *rapid.T, actors int) call {
 	c := call{input: message{kind: input, from: rapid.IntRange(1, actors).Draw(t, "source"),
 		to: rapid.IntRange(1, 4).Draw(t, "actor"), typ: 1, remote: rapid.Bool().Draw(t, "remote")},
 		fails: rapid.IntRange(0, 2).Draw(t, "fails") == 0}
+	if rapid.Bool().Draw(t, "of a switch") {
+		for c.input = drawNear(t); c.input.kind != input; c.input = drawNear(t) {
+		}
+		c.event = rapid.Bool().Draw(t, "event")
+	}
 	for range rapid.IntRange(0, 10).Draw(t, "messages") {
-		if m := drawMessage(t, actors); m.kind != input || !c.fails { // the last input is the one that fails
+		m := drawMessage(t, actors)
+		if rapid.Bool().Draw(t, "to a switch") {
+			m = drawNear(t)
+		}
+		if m.kind != input || !c.fails { // the last input is the one that fails
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
 				c.sends = append(c.sends, m)
 			}
@@ -147,6 +179,9 @@ func drawCall(t *rapid.T, actors int) call {
 }
 
 func (c *call) record(tl *Tally[int]) {
+	if c.event {
+		message{kind: event, from: c.input.from}.record(tl)
+	}
 	begin := tl.Mark()
 	c.input.record(tl)
 	mark := tl.Mark()
@@ -165,6 +200,9 @@ func (c *call) record(tl *Tally[int]) {
 }
 
 func (c *call) count(e *exact) {
+	if c.event {
+		e.count(message{kind: event, from: c.input.from}, false)
+	}
 	e.count(c.input, c.fails)
 	if !c.fails {
 		for _, m := range c.sends[:c.kept] {
@@ -360,14 +398,92 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestUndoneEvent: an event that is undone does not begin the transaction of which its switch remembers how it went on.
+func TestUndoneEvent(t *testing.T) {
+	tl := New[int]()
+	a, b := tl.Actor(1, ""), tl.Actor(2, "")
+	mark := tl.Mark()
+	tl.Event(a)
+	tl.Rewind(mark)
+	tl.Event(b)
+	tl.Commit()
+	tl.Event(a)
+	tl.Commit()
+	tl.flushAll()
+	if a.counts.Outputs != 1 || b.counts.Outputs != 1 {
+		t.Errorf("%d and %d events, one of each was not undone", a.counts.Outputs, b.counts.Outputs)
+	}
+}
+
+// TestNearOther: a number names another actor at each switch, also if the event of one switch begins a transaction in
+// which a message of another one is, and if nobody tells the switches apart because they are among the others.
+func TestNearOther(t *testing.T) {
+	of := func(sw int) message { return message{kind: input, from: sw, to: nearTo(sw, 1), near: 1, typ: 1} }
+	for _, order := range [][2]int{{1, 2}, {2, 1}} {
+		tl := New[int]()
+		for _, sw := range order {
+			tl.Event(tl.Actor(1, ""))
+			of(sw).record(tl)
+			tl.Commit()
+		}
+		tl.flushAll()
+		for _, sw := range order {
+			if n := tl.Actor(nearTo(sw, 1), testApp).counts.Inputs; n != 1 {
+				t.Errorf("messages of the switches %v: the actor at %d has handled %d", order, sw, n)
+			}
+		}
+		for range 2 {
+			tl.Event(&tl.others)
+			if tl.InputAgain(&tl.others, 1, 1) {
+				t.Error("a message of some switch is recognised")
+			}
+			tl.Input(tl.Actor(nearTo(1, 1), testApp), &tl.others, 1, 1, false)
+			tl.Commit()
+		}
+	}
+}
+
+// TestNearGone: what passes between a switch and an actor at it is not recognised while the actor is not in detail. So
+// it soon is.
+func TestNearGone(t *testing.T) {
+	tl := New[int]()
+	for id := range MaxActors {
+		a := tl.Actor(-1-id, testApp)
+		for range 100 {
+			tl.Event(a)
+		}
+		tl.Commit()
+	}
+	m := message{kind: input, from: 1, to: nearTo(1, 1), near: 1, typ: 1}
+	for tl.Actor(m.to, testApp).Gone() {
+		for range 3 { // no multiple of what admits an actor
+			tl.Event(tl.Actor(1, ""))
+			m.record(tl)
+			tl.Commit()
+		}
+	}
+	before := tl.Actor(m.to, testApp)
+	tl.flushAll()
+	inputs := before.counts.Inputs
+	for range 100 {
+		tl.Event(tl.Actor(1, ""))
+		m.record(tl)
+		tl.Commit()
+	}
+	tl.flushAll()
+	if got := before.counts.Inputs - inputs; got != 100 {
+		t.Errorf("%d of 100 inputs are in detail", got)
+	}
+}
+
 // TestCentralised: a handler is told from one whose messages several actors handle.
 func TestCentralised(t *testing.T) {
 	tl := New[int]()
 	for sw := 1; sw <= 10; sw++ {
 		from, own := tl.Actor(sw, ""), tl.Actor(100+sw, "spread")
-		tl.Input(tl.Actor(1000, "central"), from, 10, false)
-		tl.Input(own, from, 10, false)
-		tl.Input(own, nil, 20, false) // a timer
+		tl.Input(tl.Actor(1000, "central"), from, 0, 10, false)
+		tl.Input(own, from, 0, 10, false)
+		tl.Input(own, nil, 0, 20, false) // a timer
 		tl.Commit()
 	}
 	got := ""
@@ -381,28 +497,38 @@ func TestCentralised(t *testing.T) {
 	}
 }
 
-// TestBusy: the time of inputs is about right, although few are timed, and also if it follows a pattern.
+// TestBusy: the time of inputs is about right, although few are timed, and also if it follows a pattern or most inputs
+// are recognised.
 func TestBusy(t *testing.T) {
-	tl := New[int]()
-	a := tl.Actor(1, testApp)
-	const inputs = 100_000
-	var want time.Duration
-	timed := 0
-	for i := range inputs {
-		took := time.Duration(1+i%timedEvery) * time.Microsecond
-		want += took
-		tl.Input(a, nil, 1, false)
-		if tl.Timed(a) {
-			timed++
-			tl.Busy(a, took)
+	for _, near := range []Near{0, 1} {
+		tl := New[int]()
+		a, sw := tl.Actor(1, testApp), tl.Actor(2, testApp)
+		const inputs = 200_000
+		var want time.Duration
+		timed := 0
+		for i := range inputs {
+			took := time.Duration(1+i%timedEvery) * time.Microsecond
+			want += took
+			tl.Event(sw)
+			of, n := a, 0
+			if near != 0 && tl.InputAgain(sw, near, 1) {
+				of, n = tl.TimedAgain()
+			} else {
+				tl.Input(a, sw, near, 1, false)
+				n = tl.Timed(a)
+			}
+			if n > 0 {
+				timed++
+				tl.Busy(of, took, n)
+			}
+			tl.Commit()
 		}
-		tl.Commit()
-	}
-	if timed > inputs/timedEvery*5/4 {
-		t.Errorf("%d of %d inputs were timed", timed, inputs)
-	}
-	if got := a.counts.Busy; got < want*19/20 || got > want*21/20 {
-		t.Errorf("busy for %v, want about %v", got, want)
+		if timed > inputs/timedEvery*5/4 {
+			t.Errorf("%d of %d inputs were timed", timed, inputs)
+		}
+		if got := a.counts.Busy; got < want*19/20 || got > want*21/20 {
+			t.Errorf("busy for %v, want about %v", got, want)
+		}
 	}
 }
 
@@ -415,7 +541,7 @@ func TestNames(t *testing.T) {
 		if again := tl.Named(fmt.Sprint(i)); again != typ || (typ == Unnamed) != (i >= MaxNames) {
 			t.Fatalf("name %d has type %d, then %d", i, typ, again)
 		}
-		tl.Output(a, nil, typ, 1, false)
+		tl.Output(a, nil, 0, typ, 1, false)
 	}
 	tl.Commit()
 	r := tl.Report(func(int) bool { return true })

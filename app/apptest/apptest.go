@@ -29,6 +29,7 @@ type Net struct {
 	groups []*ledger.Core // number 1 first
 	slow   bool
 	frames []passing
+	unsent []Sent // because of calls
 	moved  map[ledger.Actor]ledger.Assignment
 	failed *[]string // the reasons; nil: a failure fails the test
 	now    int64
@@ -159,6 +160,13 @@ func (n *Net) SwitchDown(id app.Switch) []Sent {
 	return n.Event(id, Down())
 }
 
+// Forget forgets a switch that is down.
+func (n *Net) Forget(id app.Switch) []Sent {
+	n.t.Helper()
+	n.must(n.group(id).Forget(id))
+	return n.commit()
+}
+
 // Up is the event that begins an epoch of a switch with these ports.
 func Up(id app.Switch, ports ...of13.PortDesc) []byte {
 	var list of13.List[of13.PortDesc]
@@ -228,6 +236,7 @@ func (n *Net) Rows(name string) (rows []ledger.Row) {
 // what may leave.
 func (n *Net) commit() (sent []Sent) {
 	n.t.Helper()
+	sent, n.unsent = n.unsent, nil
 	for more := true; more; {
 		more = false
 		for _, core := range n.groups {
@@ -314,22 +323,25 @@ func (n *Net) decode(sent []Sent, list []ledger.Release) []Sent {
 	return sent
 }
 
-// Call sends a request to a route of an application, wherever its actor lives, and returns the answer.
+// Call sends a request to a route of an application, wherever its actor lives, and returns the answer. The commands
+// that it causes come with those of the next event or Advance.
 func (n *Net) Call(a *app.App, route string, q app.Request) app.Response {
 	n.t.Helper()
 	message := httpcall.Encode(q)
 	shard, err := a.Callee(route, message)
 	n.must(err)
-	answers, _ := n.call(ledger.Call{Actor: ledger.Actor{App: a.Name(), Shard: shard}, Name: route, Message: message})
+	actor := ledger.Actor{App: a.Name(), Shard: shard}
+	answers, sent := n.call(ledger.Call{Actor: actor, Name: route, Message: message})
 	for range 3 { // its actors may have to come together
 		if len(answers) > 0 {
 			break
 		}
-		n.Advance(time.Millisecond)
+		sent = append(sent, n.Advance(time.Millisecond)...)
 		for _, core := range n.groups {
 			answers = append(answers, core.Answers()...)
 		}
 	}
+	n.unsent = sent
 	for _, answer := range answers {
 		if r, err := httpcall.Decode[app.Response](answer.Message); err != nil || answer.Failed {
 			n.t.Fatalf("%s is answered with %q (%v)", route, answer.Message, err)

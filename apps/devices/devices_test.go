@@ -1,9 +1,12 @@
 package devices
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,8 +80,55 @@ func TestDevices(t *testing.T) {
 			t.Errorf("seen at %v, and again at %v", first, d.Seen)
 		}
 		net.PacketIn(2, 4, of13.NoBuffer, "\xff\xff\xff\xff\xff\xff\x01\x00\x5e\x00\x00\x01\x08\x00")
-		if rows := net.Rows(Name); len(rows) != 3 {
+		if rows := net.Rows(Name); len(rows) != 9 { // of two hosts: each, where it is, two counts; and an address
 			t.Errorf("rows %+v", rows)
 		}
+	}
+}
+
+// One host that sends from very many addresses, and says that it has as many IP addresses, takes no place of others.
+func TestManyAddressesAtOnePort(t *testing.T) {
+	n := app.SourcesPerPort / 2
+	if os.Getenv("HOLDFAST_MATRIX") == "all" {
+		n = 1_000_000
+	}
+	net := apptest.New(t, New())
+	net.SwitchUp(1)
+	send := func(port app.Port, i uint32) {
+		mac := of13.MAC{2, 1}
+		binary.BigEndian.PutUint32(mac[2:], i)
+		from := netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, 10<<24+i)))
+		p := packet.Packet{Src: of13.MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, To: from, From: from}
+		net.PacketIn(1, port, of13.NoBuffer, string(p.Reply(mac)))
+	}
+	hosts := app.NewMap[uint32, app.MAC, Device](app.New(Name), "hosts", app.Sharded)
+	// how many hosts are known, by port, and rows there are, by table
+	known := func() (at map[app.Port]int, rows map[string]int) {
+		at, rows = map[app.Port]int{}, map[string]int{}
+		list := net.Rows(Name)
+		for _, r := range list {
+			rows[r.Table]++
+		}
+		count := hosts.Each(func(_ uint32, _ app.MAC, d Device) { at[d.Port]++ })
+		if err := app.Read(slices.Values(list), count); err != nil {
+			t.Fatal(err)
+		}
+		if rows["sources"] != rows["hosts"] {
+			t.Errorf("%d sources of %d hosts", rows["sources"], rows["hosts"])
+		}
+		return at, rows
+	}
+	for i := range n {
+		send(2, uint32(i))
+	}
+	if at, rows := known(); at[2] > app.SourcesPerPort*buckets/parts || at[2] < n/4 && n < app.SourcesPerPort ||
+		rows["addresses"] != at[2] {
+		t.Errorf("%d hosts at the port, and %d IP addresses, after %d", at[2], rows["addresses"], n)
+	}
+	for i := range 100 {
+		send(3, uint32(2_000_000+i))
+	}
+	if at, _ := known(); at[3] != 100 {
+		t.Errorf("%d of 100 hosts at another port are known", at[3])
 	}
 }

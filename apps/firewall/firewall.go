@@ -70,15 +70,23 @@ type install struct {
 const all = "all"
 
 type firewall struct {
+	config   Config
 	lists    app.Table[string, saved]
 	asked    app.Map[string, app.Switch, bool]
 	switches app.Table[app.Switch, Status]
 }
 
+// Config says what runs beside the firewall.
+type Config struct {
+	// Detours says that switches themselves send frames of hosts on detours with protect.DetourVLAN, and remove it at
+	// the end. So the list decides about what is beneath this tag, and a list with rules for VLANs is refused.
+	Detours bool
+}
+
 // New returns the application.
-func New() *app.App {
+func New(c Config) *app.App {
 	a := app.New(Name)
-	f := &firewall{app.NewTable[string, saved](a, "lists"), app.NewMap[string, app.Switch, bool](a, "asked"),
+	f := &firewall{c, app.NewTable[string, saved](a, "lists"), app.NewMap[string, app.Switch, bool](a, "asked"),
 		app.NewTable[app.Switch, Status](a, "switches")}
 	list := app.Need(f.lists.Cell(all), f.asked.Cell(all))
 	at := func(id app.Switch) app.Cells { return app.Need(f.switches.Cell(id)) }
@@ -154,8 +162,8 @@ func (f *firewall) send(tx *app.Tx, t app.Timer) error {
 // install puts a list into the table that is not in use. A list that was being installed there is given up.
 func (f *firewall) install(tx *app.Tx, m install) error {
 	s, up := f.switches.Get(tx, m.Switch)
-	entries, err := m.List.compile(&m.Switch)
-	if !up || err != nil {
+	entries, err := m.List.compile(f.config, &m.Switch)
+	if !up || err != nil { // a list that was put without recovery, which runs now, may be wrong
 		return err
 	}
 	s.Start = flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
@@ -199,7 +207,7 @@ func (f *firewall) refused(tx *app.Tx, m app.Refused) error {
 
 // put changes the list. The answer does not wait for the switches: their Status says when they have it.
 func (f *firewall) put(tx *app.Tx, r app.Request) (app.Response, error) {
-	l, err := parse(r)
+	l, err := f.config.parse(r)
 	if err != nil {
 		return app.BadRequest(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
@@ -48,21 +49,21 @@ func randomRule(t *rapid.T) (r Rule) {
 }
 
 // randomList leaves out rules that match nothing: they are refused.
-func randomList(t *rapid.T) (l List) {
+func randomList(t *rapid.T, c Config) (l List) {
 	l.Default = rapid.SampledFrom([]string{"allow", "deny"}).Draw(t, "default")
 	for range rapid.IntRange(0, 6).Draw(t, "rules") {
-		if r := randomRule(t); (&List{Default: "deny", Rules: []Rule{r}}).valid() {
+		if r := randomRule(t); (&List{Default: "deny", Rules: []Rule{r}}).valid(c) {
 			l.Rules = append(l.Rules, r)
 		}
 	}
 	return l
 }
 
-func (l *List) valid() bool { _, err := l.compile(nil); return err == nil }
+func (l *List) valid(c Config) bool { _, err := l.compile(c, nil); return err == nil }
 
 func randomFrame(t *rapid.T) (f frame) {
 	f.in = app.Port(rapid.IntRange(1, 3).Draw(t, "in"))
-	f.vlan = rapid.SampledFrom([]uint16{0, 10, 11}).Draw(t, "tag")
+	f.vlan = rapid.SampledFrom([]uint16{0, 10, 11, protect.DetourVLAN}).Draw(t, "tag")
 	f.src = netip.MustParseAddr(rapid.SampledFrom(addresses).Draw(t, "src"))
 	same := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool {
 		return netip.MustParseAddr(a).Is4() != f.src.Is4()
@@ -84,7 +85,7 @@ func randomFrame(t *rapid.T) (f frame) {
 // all of them.
 func TestDecidesAsTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, rapid.SampledFrom([]uint64{1, 3}).Draw(t, "groups"))
+		w := newWorld(t, rapid.SampledFrom([]uint64{1, 3}).Draw(t, "groups"), Config{rapid.Bool().Draw(t, "detours")})
 		var frames []frame
 		for range 30 {
 			frames = append(frames, randomFrame(t))
@@ -117,7 +118,7 @@ func TestDecidesAsTheList(t *testing.T) {
 			case "lists": // the second one is sent before the first is installed
 				var sent []apptest.Sent
 				for range 2 {
-					l := randomList(t)
+					l := randomList(t, w.config)
 					w.put(l)
 					newest = &l
 					sent = append(sent, w.net.Advance(10)...)
@@ -125,7 +126,7 @@ func TestDecidesAsTheList(t *testing.T) {
 				}
 				w.do(sent)
 			case "list":
-				l := randomList(t)
+				l := randomList(t, w.config)
 				w.put(l)
 				newest = &l
 				valid = map[app.Switch][]*List{1: append(valid[1], &l), 2: append(valid[2], &l)}
@@ -152,7 +153,7 @@ func TestDecidesAsTheList(t *testing.T) {
 
 // A switch that has no room for a list keeps the one before, and says so.
 func TestNoRoom(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t, 1, Config{})
 	w.boot(1, 20)
 	w.up(1)
 	web := Rule{Action: "allow", Class: packet.Class{Protocol: "tcp", DestinationPorts: "80"}}
@@ -178,7 +179,7 @@ func TestNoRoom(t *testing.T) {
 
 // Nothing passes without a list.
 func TestWithoutAList(t *testing.T) {
-	w := newWorld(t, 1)
+	w := newWorld(t, 1, Config{})
 	w.boot(1, 0)
 	w.up(1)
 	if f := (frame{in: 1, protocol: "arp"}); w.passes(1, &f) || w.status(1) != (Status{}) {
@@ -190,7 +191,7 @@ func TestWithoutAList(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	a := New()
+	a := New(Config{})
 	net := apptest.New(t, a)
 	good := `{"default":"deny","rules":[{"action":"allow","protocol":"arp"},` +
 		`{"action":"allow","protocol":"tcp","destination":"10.0.0.0/8","destination_ports":"1-1023"},` +
@@ -224,5 +225,20 @@ func TestList(t *testing.T) {
 			!strings.Contains(string(r.Body), want) {
 			t.Errorf("%.80s: %d %s, want %q", body, r.Status, r.Body, want)
 		}
+	}
+}
+
+// Beside recovery, which uses a VLAN for detours, a list decides about what is beneath that, and not about VLANs.
+func TestDetours(t *testing.T) {
+	a := New(Config{Detours: true})
+	net := apptest.New(t, a)
+	vlan := `{"default": "allow", "rules": [{"action": "deny", "vlan": 0}]}`
+	if r := net.Call(a, "PUT /list", app.Request{Body: []byte(vlan)}); r.Status != 400 ||
+		!strings.Contains(string(r.Body), "rule 1 (the one after the last is the default): vlan 0: recovery sends") {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	entries, err := (&List{Default: "allow"}).compile(Config{Detours: true}, nil)
+	if err != nil || len(entries) != 3 || len(entries[0].Instructions) > 0 || entries[0].Priority <= entries[2].Priority {
+		t.Errorf("%v %v: want two entries that drop frames with a tag beneath that of a detour", entries, err)
 	}
 }

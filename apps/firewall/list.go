@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/protect"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
@@ -30,22 +31,31 @@ type Rule struct {
 }
 
 // parse reads a list, and compiles it to find out whether it is one.
-func parse(r app.Request) (l List, err error) {
+func (c Config) parse(r app.Request) (l List, err error) {
 	if err := app.ReadJSON(r, &l); err != nil {
 		return l, err
 	}
 	if len(l.Rules) > MaxRules {
 		return l, fmt.Errorf("%d rules: at most %d are possible", len(l.Rules), MaxRules)
 	}
-	_, err = l.compile(nil)
+	_, err = l.compile(c, nil)
 	return l, err
 }
 
 // compile returns the entries of a list at a switch; nil: at all of them together. Entries of earlier rules have higher
 // priorities.
-func (l *List) compile(at *app.Switch) (list []of13.FlowMod, err error) {
+func (l *List) compile(c Config, at *app.Switch) (list []of13.FlowMod, err error) {
+	if c.Detours {
+		for m := range protect.Hidden() {
+			list = append(list, of13.FlowMod{Priority: MaxRules + 1, Match: m})
+		}
+	}
 	for i, r := range append(l.Rules[:len(l.Rules):len(l.Rules)], Rule{Action: l.Default}) {
 		matches, err := r.matches(at)
+		if c.Detours && r.VLAN != nil {
+			err = fmt.Errorf("vlan %d: recovery sends frames on detours with a tag of its own, beneath which "+
+				"switches see no other: use no vlan, or remove recovery from the apps", *r.VLAN)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("rule %d (the one after the last is the default): %w", i+1, err)
 		}

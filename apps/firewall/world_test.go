@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -129,15 +128,16 @@ func has(r *Rule, at app.Switch, f *frame) bool {
 // world is switches that execute what the application sends, one command at a time.
 type world struct {
 	t        apptest.Tester
+	config   Config
 	net      *apptest.Net
 	app      *app.App
 	switches map[app.Switch]*vswitch.Switch
 	after    func(app.Switch) // is called after each command; may be nil
 }
 
-func newWorld(t apptest.Tester, groups uint64) *world {
-	a := New()
-	return &world{t: t, app: a, net: apptest.NewOf(t, groups, a), switches: map[app.Switch]*vswitch.Switch{}}
+func newWorld(t apptest.Tester, groups uint64, c Config) *world {
+	a := New(c)
+	return &world{t: t, config: c, app: a, net: apptest.NewOf(t, groups, a), switches: map[app.Switch]*vswitch.Switch{}}
 }
 
 const exit = 9 // the port by which frames leave that pass
@@ -155,12 +155,7 @@ func (w *world) boot(id app.Switch, maxFlows int) {
 		s.Message(0, 1, (&of13.FlowMod{TableID: table, BufferID: of13.NoBuffer, Priority: 2000,
 			Instructions: pass}).Append(nil, 2))
 	}
-	s.Sent(1, len(pending(s)))
-}
-
-func pending(s *vswitch.Switch) []byte {
-	out, _ := s.Pending(1)
-	return out
+	s.Take(1)
 }
 
 // up connects a switch, and has it and the others do what they are sent.
@@ -193,14 +188,8 @@ func (w *world) do(sent []apptest.Sent) {
 		}
 		sent = nil
 		for id, s := range w.switches {
-			out := append([]byte(nil), pending(s)...)
-			s.Sent(1, len(out))
-			for len(out) > 0 {
-				msg, rest, err := openflow.Next(out)
-				if err != nil {
-					w.t.Fatalf("%v", err)
-				}
-				out, sent = rest, append(sent, w.net.Event(id, msg)...)
+			for _, msg := range s.Take(1) {
+				sent = append(sent, w.net.Event(id, msg)...)
 			}
 		}
 		if sent = append(sent, w.net.Advance(10)...); len(sent) == 0 {

@@ -15,10 +15,15 @@ const IdleTimeout = 60
 
 const flowPriority = 10
 
+// MaxHosts bounds the addresses that are learned at one port of a switch, since one host can send from any number of
+// them. At the bound, packets to further addresses are flooded, until the port goes down or addresses move away.
+const MaxHosts = 16384
+
 // New returns the application.
 func New() *app.App {
 	a := app.New("learning")
-	l := &learning{hosts: app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")}
+	l := &learning{hosts: app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts"),
+		counts: app.NewMap[app.Switch, app.Port, int](a, "counts")}
 	app.Handle(a, l.switchUpCells, l.switchUp)
 	app.Handle(a, l.packetInCells, l.packetIn, app.Degraded())
 	app.Handle(a, l.portStatusCells, l.portStatus)
@@ -26,7 +31,8 @@ func New() *app.App {
 }
 
 type learning struct {
-	hosts app.Map[app.Switch, app.MAC, app.Port]
+	hosts  app.Map[app.Switch, app.MAC, app.Port]
+	counts app.Map[app.Switch, app.Port, int] // of hosts, by port
 
 	// Buffers for what is being sent; handlers run one at a time.
 	match        of13.Match
@@ -43,7 +49,7 @@ func (l *learning) switchUp(tx *app.Tx, up app.SwitchUp) error {
 func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	src, dst := in.EthSrc(), in.EthDst()
 	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
-		l.hosts.Put(tx, in.Switch, src, in.InPort)
+		l.learn(tx, in.Switch, src, in.InPort, port)
 		if known { // the host has moved: its flows lead to the old port
 			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer,
 				TableID: of13.TableAll,
@@ -72,6 +78,20 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	return nil
 }
 
+// learn learns a host at a port, which was at another one before, or 0. If the port has too many, it forgets the host.
+func (l *learning) learn(tx *app.Tx, sw app.Switch, host app.MAC, at, before app.Port) {
+	if n, counted := l.counts.Get(tx, sw, before); counted && n > 0 {
+		l.counts.Put(tx, sw, before, n-1)
+	}
+	n, _ := l.counts.Get(tx, sw, at)
+	if n >= MaxHosts {
+		l.hosts.Delete(tx, sw, host)
+		return
+	}
+	l.hosts.Put(tx, sw, host, at)
+	l.counts.Put(tx, sw, at, n+1)
+}
+
 // portStatus forgets the hosts behind a port that is gone or down.
 func (l *learning) portStatus(tx *app.Tx, s app.PortStatus) error {
 	if s.Reason != of13.PortDelete && s.Port.Up() {
@@ -82,6 +102,7 @@ func (l *learning) portStatus(tx *app.Tx, s app.PortStatus) error {
 			l.hosts.Delete(tx, s.Switch, mac)
 		}
 	}
+	l.counts.Delete(tx, s.Switch, s.Port.Port)
 	tx.FlowMod(s.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll,
 		OutPort: s.Port.Port, OutGroup: of13.GroupAny})
 	return nil

@@ -13,10 +13,10 @@ func (*learning) switchUpCells(_ app.SwitchUp) app.Cells {
 
 // packetInCells is the map function of packetIn.
 func (l *learning) packetInCells(in app.PacketIn) app.Cells {
-	return app.Need(l.hosts.Cell(in.Switch))
+	return app.Need(l.hosts.Cell(in.Switch), l.counts.Cell(in.Switch))
 }
 
 // portStatusCells is the map function of portStatus.
 func (l *learning) portStatusCells(s app.PortStatus) app.Cells {
-	return app.Need(l.hosts.Cell(s.Switch))
+	return app.Need(l.hosts.Cell(s.Switch), l.counts.Cell(s.Switch))
 }

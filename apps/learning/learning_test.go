@@ -1,6 +1,8 @@
 package learning
 
 import (
+	"encoding/binary"
+	"os"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -176,4 +178,67 @@ func TestPortComesUp(t *testing.T) {
 	sent := n.PacketIn(1, 2, of13.NoBuffer, frame(alice, bob))
 	count(t, sent, 2)
 	flow(t, sent[0], 2, bob, alice, 1, of13.NoBuffer)
+}
+
+// One host that sends from more addresses than are learned does not affect other ports, and its port can go down in one
+// transaction.
+func TestManyAddressesAtOnePort(t *testing.T) {
+	n := network(t)
+	at := func(i int) app.MAC { return app.MAC{2, 1, 0, byte(i >> 16), byte(i >> 8), byte(i)} }
+	for i := range MaxHosts + 100 {
+		n.PacketIn(1, 2, of13.NoBuffer, frame(broadcast, at(i)))
+	}
+	n.PacketIn(1, 3, of13.NoBuffer, frame(broadcast, bob))
+	for _, c := range []struct {
+		dst  app.MAC
+		port app.Port
+	}{{alice, 1}, {bob, 3}, {at(0), 2}, {at(MaxHosts - 1), 2}, {at(MaxHosts), of13.PortFlood}} {
+		sent := n.PacketIn(1, 4, of13.NoBuffer, frame(c.dst, app.MAC{2, 0, 0, 0, 0, 0xc}))
+		output(t, sent[len(sent)-1], 4, c.port, of13.NoBuffer, frame(c.dst, app.MAC{2, 0, 0, 0, 0, 0xc}))
+	}
+	moved := n.PacketIn(1, 3, of13.NoBuffer, frame(broadcast, at(0))) // and makes room
+	deletion(t, moved[0])
+	n.PacketIn(1, 2, of13.NoBuffer, frame(broadcast, at(MaxHosts)))
+	sent := n.PacketIn(1, 4, of13.NoBuffer, frame(at(MaxHosts), alice))
+	output(t, sent[len(sent)-1], 4, 2, of13.NoBuffer, frame(at(MaxHosts), alice))
+	n.Message(1, &of13.PortStatus{Reason: of13.PortDelete, Port: of13.PortDesc{Port: 2}}, 0)
+	sent = n.PacketIn(1, 1, of13.NoBuffer, frame(at(1), bob))
+	output(t, sent[len(sent)-1], 1, of13.PortFlood, of13.NoBuffer, frame(at(1), bob))
+}
+
+// A host that sends from a million addresses fills neither the state nor an entry: also the one that forgets its port.
+func TestStateUnderManyAddresses(t *testing.T) {
+	n := 4 * MaxHosts
+	if os.Getenv("HOLDFAST_MATRIX") == "all" {
+		n = 1_000_000
+	}
+	l := newLoad(t)
+	data := make([]byte, 60)
+	data[6] = 2
+	for i := range n {
+		binary.BigEndian.PutUint32(data[8:], uint32(i))
+		in := of13.PacketIn{BufferID: of13.NoBuffer, TotalLen: 60, Match: of13.Match(nil).WithInPort(41), Data: data}
+		if l.event(1, in.Append(nil, 0)); !l.core.Room() {
+			l.drain()
+		}
+	}
+	l.drain()
+	full, err := l.core.Snapshot()
+	l.must(err)
+	down := of13.PortStatus{Reason: of13.PortDelete, Port: of13.PortDesc{Port: 41}}
+	l.event(1, down.Append(nil, 0))
+	longest := 0
+	for _, entry := range l.drain() {
+		longest = max(longest, len(entry))
+	}
+	if failed := l.core.Counters().Failures; failed != 0 {
+		t.Errorf("%d inputs failed", failed)
+	}
+	after, err := l.core.Snapshot()
+	l.must(err)
+	t.Logf("%d addresses: %d bytes of state, %d without the port, %d in the entry", n, len(full), len(after), longest)
+	if len(full) > 2<<20 || len(after) > 200<<10 || longest > 1<<20 {
+		t.Errorf("%d bytes of state, %d without the port, %d in the entry that forgets it", len(full), len(after),
+			longest)
+	}
 }

@@ -8,17 +8,23 @@
 // protocol, sends no redirects or router advertisements, does not fragment, and does not limit its ICMP errors. Ports
 // of an interface are a hub to each other; ports without an interface are not used.
 //
+// Before an application that forwards between switches, such as recovery, it handles the packets for its Ethernet
+// addresses only, gives them the addresses of the next hop, and passes them on, as it does with all others. Then the
+// hosts of a subnet are anywhere in the network, package edge finds them, and several switches may be one router.
+//
 //	PUT, GET /apps/router/{switch}: a Config; {} ends the router
 package router
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/edge"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
@@ -78,6 +84,7 @@ func New() *app.App {
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, r.switchUp)
 	app.Handle(a, func(m app.PacketIn) app.Cells { return at(m.Switch) }, r.packetIn)
 	app.Handle(a, func(m app.Timer) app.Cells { return at(m.Switch) }, r.timer)
+	app.HandleEmitted(a, func(m edge.Sought) app.Cells { return at(m.Switch) }, r.sought)
 	requests := func(q app.Request) app.Cells {
 		id, _ := openflow.ParseDatapathID(q.Values["switch"])
 		return at(id)
@@ -93,25 +100,29 @@ func (r *router) switchUp(tx *app.Tx, up app.SwitchUp) error {
 		FlowRemoved: [2]uint32{15, 15}}) // all, so packets with an expired TTL too
 	remove(tx, up.Switch, 0, ownEntries)
 	tx.Send(up.Switch, &of13.BarrierRequest{})
+	tx.PassOn(up.Switch)
 	c, _ := r.configs.Get(tx, up.Switch)
 	for _, i := range c.Interfaces {
 		hub := of13.Actions(nil).Outputs(i.Ports...) // a switch does not send back by the ingress port
 		router := of13.Actions(nil).Outputs(of13.PortController)
 		for _, p := range i.Ports {
 			m := of13.Match(nil).WithInPort(p)
+			install(tx, up.Switch, of13.FlowMod{Priority: priorityRouter, Match: m.WithEthDst(app.MAC(i.MAC))}, router)
+			if tx.Next() > 0 { // the next application brings ARP and neighbour discovery to the controllers
+				continue
+			}
 			install(tx, up.Switch, of13.FlowMod{Priority: priorityHub, Match: m}, hub)
 			ask := of13.FlowMod{Priority: priorityAsk, Match: m.WithEthType(packet.ARP)}
 			install(tx, up.Switch, ask, append(hub, router...))
 			ask.Match = m.WithEthDstMasked(solicited, prefix)
 			install(tx, up.Switch, ask, append(hub, router...))
-			install(tx, up.Switch, of13.FlowMod{Priority: priorityRouter, Match: m.WithEthDst(app.MAC(i.MAC))}, router)
 		}
 	}
 	return nil
 }
 
 func install(tx *app.Tx, id app.Switch, e of13.FlowMod, actions of13.Actions) {
-	e.Cookie, e.BufferID, e.Instructions = e.Cookie|Cookie, of13.NoBuffer, of13.Instructions(nil).Apply(actions)
+	e.Cookie, e.BufferID, e.Instructions = e.Cookie|Cookie, of13.NoBuffer, e.Instructions.Apply(actions)
 	tx.FlowMod(id, e)
 }
 
@@ -161,10 +172,8 @@ func (r *router) packetIn(tx *app.Tx, in app.PacketIn) error {
 func (r *router) forward(tx *app.Tx, in *app.PacketIn, c *Config, next netip.Addr, m of13.Match) error {
 	n, known := r.neighbours.Get(tx, in.Switch, next.String())
 	if n.Number > 0 {
-		actions := c.actions(next, &n, in.InPort)
-		install(tx, in.Switch, of13.FlowMod{Cookie: uint64(n.Number), Priority: priorityFlow, IdleTimeout: idleTimeout,
-			Match: m}, actions)
-		send(tx, in.Switch, in.InPort, in.Data, actions)
+		c.follow(tx, in, next, &n, m)
+		c.release(tx, in.Switch, next, &n, in.InPort, in.Data)
 		return nil
 	}
 	if !known && !r.room(tx, in.Switch, waitingCost) {
@@ -200,14 +209,18 @@ func (r *router) room(tx *app.Tx, id app.Switch, waiting int) bool {
 // ask asks for a neighbour, by its port if that is known.
 func (r *router) ask(tx *app.Tx, id app.Switch, c *Config, a netip.Addr, n neighbour) error {
 	i, source := c.interfaceOf(a)
-	ports := i.Ports
+	ports, request := i.Ports, packet.Ask(app.MAC(i.MAC), source, a)
 	if n.Number > 0 {
 		ports = []app.Port{n.Port}
 	}
-	send(tx, id, of13.PortController, packet.Ask(app.MAC(i.MAC), source, a), of13.Actions(nil).Outputs(ports...))
 	n.Tries++
 	r.neighbours.Put(tx, id, a.String(), n)
-	return tx.SetTimer(a.String(), time.Second, nil)
+	err := tx.SetTimer(a.String(), time.Second, nil)
+	if tx.Next() > 0 {
+		return errors.Join(err, app.Emit(tx, edge.Seek{Switch: id, Address: a, Request: request}))
+	}
+	send(tx, id, of13.PortController, request, of13.Actions(nil).Outputs(ports...))
+	return err
 }
 
 // heard learns from a message of a neighbour: if it asks for the router, or the router knows it or has asked for it.
@@ -222,17 +235,22 @@ func (r *router) heard(tx *app.Tx, in *app.PacketIn, c *Config, i *Interface, m 
 		!known && (!asked || !r.room(tx, in.Switch, 1)) {
 		return nil
 	}
-	if n.MAC != m.MAC || n.Port != in.InPort { // it is new, or has moved
+	return r.learn(tx, in.Switch, c, m.From, n, m.MAC, in.InPort)
+}
+
+// learn notes the address and the port of a neighbour, and sends the packet that waits.
+func (r *router) learn(tx *app.Tx, id app.Switch, c *Config, a netip.Addr, n neighbour, mac app.MAC, p app.Port) error {
+	if n.MAC != mac || n.Port != p { // it is new, or has moved
 		if n.Number > 0 {
-			remove(tx, in.Switch, n.Number, every)
+			remove(tx, id, n.Number, every)
 		}
 		n.Number = rand.Uint32() | 1
 	}
 	held := n.Held
-	n.MAC, n.Port, n.Tries, n.Held = m.MAC, in.InPort, 0, nil
-	r.neighbours.Put(tx, in.Switch, m.From.String(), n)
-	send(tx, in.Switch, of13.PortController, held, c.actions(m.From, &n, of13.PortController))
-	return tx.SetTimer(m.From.String(), Fresh, nil)
+	n.MAC, n.Port, n.Tries, n.Held = mac, p, 0, nil
+	r.neighbours.Put(tx, id, a.String(), n)
+	c.release(tx, id, a, &n, n.In, held)
+	return tx.SetTimer(a.String(), Fresh, nil)
 }
 
 // timer asks for a neighbour that has said nothing for a while, or gives it up.

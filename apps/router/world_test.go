@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
@@ -59,8 +58,7 @@ func newWorld(t apptest.Tester, groups uint64) *world {
 	w.s.Connect(1)
 	hello := of13.NewHello(of13.VersionsOf(of13.Version))
 	w.s.Message(0, 1, hello.Append(nil, 1))
-	out, _ := w.s.Pending(1)
-	w.s.Sent(1, len(out))
+	w.s.Take(1)
 	w.do(w.net.SwitchUp(id))
 	return w
 }
@@ -101,15 +99,8 @@ func (w *world) take() {
 // events hands what the switch has sent to the application.
 func (w *world) events() (sent []apptest.Sent) {
 	w.t.Helper()
-	pending, _ := w.s.Pending(1)
-	out := append([]byte(nil), pending...)
-	w.s.Sent(1, len(out))
-	for len(out) > 0 {
-		msg, rest, err := openflow.Next(out)
-		if err != nil {
-			w.t.Fatalf("%v", err)
-		}
-		if out = rest; msg[1] == of13.TypeError {
+	for _, msg := range w.s.Take(1) {
+		if msg[1] == of13.TypeError {
 			m, _ := of13.Decode(msg)
 			w.t.Fatalf("the switch refuses a command: %v", m)
 		}

@@ -162,13 +162,10 @@ func (v *valiant) network(tx *app.Tx) (*paths.Graph, error) {
 	if v.graph != nil && version == v.graphOf {
 		return v.graph, nil
 	}
+	links := topology.Both(v.links.All(tx, all))
 	var switches []app.Switch
-	var links []paths.Link
-	for from, to := range v.links.All(tx, all) {
-		if back, up := v.links.Get(tx, all, to); up && back == from && from.Switch != to.Switch {
-			switches = append(switches, from.Switch)
-			links = append(links, paths.Link{From: paths.End(from), To: paths.End(to), Cost: 1})
-		}
+	for _, l := range links {
+		switches = append(switches, l.From.Switch)
 	}
 	g, err := paths.NewGraph(switches, links)
 	if err != nil {

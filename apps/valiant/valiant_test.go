@@ -42,7 +42,7 @@ func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
 		s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(i+1, degree)})
 		s.Connect(1)
 		s.Message(0, 1, hello)
-		n.said(s)
+		s.Take(1)
 		n.switches[id] = s
 	}
 	for id := range app.Switch(switches) {
@@ -65,21 +65,6 @@ const step = 50 * time.Millisecond
 
 var hello = func() []byte { h := of13.NewHello(of13.VersionsOf(of13.Version)); return h.Append(nil, 1) }()
 
-// said takes what a switch has for its controller.
-func (n *network) said(s *vswitch.Switch) (messages [][]byte) {
-	out, _ := s.Pending(1)
-	all := bytes.Clone(out)
-	s.Sent(1, len(out))
-	for len(all) > 0 {
-		msg, rest, err := openflow.Next(all)
-		if err != nil {
-			n.t.Fatal(err)
-		}
-		messages, all = append(messages, msg), rest
-	}
-	return messages
-}
-
 func (n *network) send(list []apptest.Sent) {
 	for _, c := range list {
 		n.switches[c.Switch].Message(0, 1, c.Message.Append(nil, 1<<24|9)) // of the first application
@@ -93,7 +78,7 @@ func (n *network) settle() {
 		for id := range app.Switch(len(n.switches)) {
 			id++
 			s := n.switches[id]
-			for _, msg := range n.said(s) {
+			for _, msg := range s.Take(1) {
 				switch msg[1] {
 				case of13.TypePacketIn, of13.TypePortStatus, of13.TypeMultipartReply:
 					busy = true
@@ -295,7 +280,7 @@ func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	ports := vswitch.Ports(1, degree)
 	ports[0].State = of13.PortStateLinkDown // has come up since
 	n.switches[1].SetPortLive(time.Second, 2, false)
-	n.said(n.switches[1]) // nobody hears of it
+	n.switches[1].Take(1) // nobody hears of it
 	n.send(n.net.SwitchUp(1, ports...))
 	n.settle()
 	clear(n.carried)

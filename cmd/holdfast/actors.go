@@ -19,7 +19,7 @@ import (
 
 func actorsCommand() *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, advise bool
 	var top int
 	cmd := &cobra.Command{
 		Use:   "actors --config FILE",
@@ -33,11 +33,18 @@ STAYS says why the optimizer of placement does not move an actor. LIMIT is the r
 application, with the messages that waited, and those that were dropped, because of it. Actors that are
 suspended, because a handler did not return, are listed with the reason: see holdfast resume.
 
+With --advice, show instead what limits how far the applications scale: which handlers are centralised
+and why, which messages cross the boundary between groups most, and what would change that.
+
 Each group is counted by its leader, since that leads the group.`,
 		Example: `  holdfast actors --config holdfast.yaml
-  holdfast actors --top 0 --json`,
+  holdfast actors --top 0 --json
+  holdfast actors --advice`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if advise {
+				return answer(cmd, file, asJSON, (*client.Client).Advice, printAdvice)
+			}
 			more := 0
 			busiest := func(c *client.Client, ctx context.Context) (controller.Actors, error) {
 				a, err := c.Actors(ctx)
@@ -55,7 +62,34 @@ Each group is counted by its leader, since that leads the group.`,
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().IntVar(&top, "top", 20, "show so many actors, the busiest ones; 0: all")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&advise, "advice", false, "show what limits how far the applications scale, and what to change")
 	return cmd
+}
+
+// printAdvice prints a line for each piece of advice, and then what it says.
+func printAdvice(out io.Writer, a controller.Advice) error {
+	printAsked(out, a.By, a.Controllers, a.Leaderless)
+	if len(a.Items) == 0 {
+		_, err := fmt.Fprintf(out, "no advice: of %d messages, hardly any depend on one actor or cross groups\n",
+			a.Inputs)
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NO\tADVICE\tAPPLICATION\tMESSAGE\tMESSAGES\tSHARE")
+	for i, v := range a.Items {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%.0f%%\n", i+1, v.Kind, application(v.App), path.Base(v.Message),
+			v.Messages, 100*v.Share)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for i, v := range a.Items {
+		_, err := fmt.Fprintf(out, "\n%d. %s\n   Why: %s\n   Change: %s\n", i+1, v.Finding, v.Why, v.Change)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shownPeers is how many peers of an actor are shown, and shownBonds how many bonds.

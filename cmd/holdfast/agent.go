@@ -107,7 +107,7 @@ func secureAgent(ctx context.Context, cfg *agent.Config, cluster *config.Cluster
 	}
 	cfg.Dial = a.DialController
 	if !o.plainSwitches {
-		cfg.Listen = a.Switches(cfg.Listen)
+		cfg.Listen, cfg.Admit = a.Switches(cfg.Listen), a.AdmitSwitch
 	}
 	return nil
 }

@@ -9,10 +9,15 @@ import (
 	"github.com/holdfast-sdn/holdfast/apps/balancer"
 	"github.com/holdfast-sdn/holdfast/apps/devices"
 	"github.com/holdfast-sdn/holdfast/apps/firewall"
+	"github.com/holdfast-sdn/holdfast/apps/graph"
 	"github.com/holdfast-sdn/holdfast/apps/hub"
+	"github.com/holdfast-sdn/holdfast/apps/kandoo"
 	"github.com/holdfast-sdn/holdfast/apps/kv"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
+	"github.com/holdfast-sdn/holdfast/apps/path"
+	"github.com/holdfast-sdn/holdfast/apps/queue"
 	"github.com/holdfast-sdn/holdfast/apps/router"
+	"github.com/holdfast-sdn/holdfast/apps/tenants"
 	"github.com/holdfast-sdn/holdfast/apps/valiant"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
@@ -21,6 +26,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/edge"
 	"github.com/holdfast-sdn/holdfast/network/liveness"
+	"github.com/holdfast-sdn/holdfast/network/monitor"
+	"github.com/holdfast-sdn/holdfast/network/node"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
 	"github.com/holdfast-sdn/holdfast/network/topology"
@@ -32,19 +39,34 @@ var applications = map[string]func(*config.Cluster) ledger.Application{
 	"hub":      plain(hub.New),
 	"learning": plain(learning.New),
 	"kv":       plain(kv.New),
+	"queue":    plain(queue.New),
 	"balancer": plain(balancer.New),
 	"devices":  plain(devices.New),
-	"firewall": plain(firewall.New),
+	"firewall": func(s *config.Cluster) ledger.Application {
+		return firewall.New(firewall.Config{Detours: slices.Contains(withRequirements(s.Apps), recovery.Name)})
+	},
 	"router":   plain(router.New),
+	"path":     plain(path.New),
+	"node":     plain(node.New),
+	"tenants":  plain(tenants.New),
+	"graph":    plain(graph.New),
+	"kandoo":   plain(kandoo.New),
 	"flock":    plain(flock.New), // for bench kv and actors
 	"topology": plain(topology.New),
 	"liveness": plain(liveness.New),
 	"edge":     plain(edge.New),
-	"recovery": func(s *config.Cluster) ledger.Application { return recovery.New(recoveryConfig(s.Recovery)) },
+	"monitor":  plain(monitor.New),
+	"recovery": func(s *config.Cluster) ledger.Application {
+		c := recoveryConfig(s.Recovery)
+		c.Table, _ = pipeline(withRequirements(s.Apps))
+		return recovery.New(c)
+	},
 	"valiant":  plain(valiant.New),
 	"burst":    plain(failover.NewBurst), // for bench modes
 	"exchange": plain(exchange.New),      // for the demo, and bench hops
 	"store":    func(s *config.Cluster) ledger.Application { return rpc.New(storeAccess(s)...) },
+
+	kandoo.NameCentral: plain(kandoo.NewCentral), // to compare
 }
 
 func plain[A ledger.Application](make func() A) func(*config.Cluster) ledger.Application {
@@ -55,13 +77,39 @@ func plain[A ledger.Application](make func() A) func(*config.Cluster) ledger.App
 var requirements = map[string][]string{
 	"liveness": {"topology"},
 	"edge":     {"topology"},
+	"path":     {"topology", "node"},
 	"recovery": {"topology", "liveness", "edge"},
+	"tenants":  {"topology"},
+	"graph":    {"topology"},
+	"kandoo":   {"topology"},
 	"valiant":  {"topology", "edge"},
+
+	kandoo.NameCentral: {"topology"},
 }
 
 // forwarding are the applications that answer packet-ins by sending the packets on. Two of them would send each packet
-// twice, and install entries against each other.
-var forwarding = []string{"exchange", "hub", "learning", "recovery", "router", "valiant"}
+// twice, and install entries against each other, unless one passes on to the other.
+var forwarding = []string{"exchange", "hub", "learning", "recovery", "router", "tenants", "valiant"}
+
+// passing are the applications that leave to recovery what they do not handle, in the order in which packets come to
+// them.
+var passing = []string{kandoo.Name, kandoo.NameCentral, router.Name}
+
+// pipeline returns the first table of those that forward and of all that run beside them, and the tables of the
+// applications that have one of their own before that: docs/design/pipeline.md.
+func pipeline(names []string) (last uint8, before map[string]uint8) {
+	before = map[string]uint8{}
+	if slices.Contains(names, firewall.Name) {
+		last = firewall.Next
+	}
+	for _, name := range passing {
+		if slices.Contains(names, name) && slices.Contains(names, recovery.Name) {
+			before[name] = last
+			last++
+		}
+	}
+	return last, before
+}
 
 func applicationNames() []string { return slices.Sorted(maps.Keys(applications)) }
 
@@ -86,13 +134,21 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 			return nil, fmt.Errorf("levels: application %s is not among the apps %v: remove its levels", name, names)
 		}
 	}
-	both := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(forwarding, name) })
+	last, before := pipeline(names)
+	both := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, passes := before[name]
+		return passes || !slices.Contains(forwarding, name)
+	})
 	if len(both) > 1 {
 		return nil, fmt.Errorf("apps: %s and %s both forward packets, so each packet would be sent twice: remove one",
 			both[0], both[1])
 	}
+	if slices.Contains(names, kandoo.Name) && slices.Contains(names, kandoo.NameCentral) {
+		return nil, fmt.Errorf("apps: %s and %s find the same flows and give them different paths: remove one",
+			kandoo.Name, kandoo.NameCentral)
+	}
 	for _, name := range names {
-		if slices.Contains(names, firewall.Name) && (name == config.RyuApp || name == "recovery") {
+		if slices.Contains(names, firewall.Name) && (name == config.RyuApp || name == tenants.Name) {
 			return nil, fmt.Errorf("apps: firewall and %s both use table 0 of the switches, and %s cannot be put into "+
 				"another one: remove one", name, name)
 		}
@@ -110,8 +166,12 @@ func newApplications(s *config.Cluster) ([]ledger.Application, error) {
 		if err := setLevels(a, s.Levels[name]); err != nil {
 			return nil, fmt.Errorf("levels: %w", err)
 		}
-		if a, is := a.(*app.App); is && name != firewall.Name && slices.Contains(names, firewall.Name) {
-			a.InTable(firewall.Next)
+		if a, is := a.(*app.App); is && name != firewall.Name && name != recovery.Name {
+			a.InTable(last)
+			if table, passes := before[name]; passes {
+				a.InTable(table)
+				a.Before(table + 1)
+			}
 		}
 		list = append(list, a)
 	}

@@ -1,13 +1,20 @@
 package main
 
 import (
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
 func TestLevelsOfApplications(t *testing.T) {
@@ -65,15 +72,95 @@ func TestApplicationsComeWithWhatTheyNeed(t *testing.T) {
 	}
 }
 
+// TestForgottenSwitchLeavesNothing: when a switch is forgotten, no application has a row of it, nor of its ports and
+// hosts, in one group and in several.
+func TestForgottenSwitchLeavesNothing(t *testing.T) {
+	for _, names := range [][]string{{"recovery", "monitor", "devices", "path"}, {"tenants", "devices", "graph"},
+		{"learning", "path", "liveness", "monitor"}, {"firewall", "kandoo", "recovery"}, {"valiant", "balancer"}} {
+		for _, groups := range []uint64{1, 3} {
+			list, err := newApplications(&config.Cluster{Apps: names})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var apps []*app.App
+			for _, a := range list {
+				apps = append(apps, a.(*app.App))
+			}
+			net := apptest.NewOf(t, groups, apps...)
+			rows := func() map[string]bool {
+				found := map[string]bool{}
+				for _, a := range apps {
+					for _, r := range net.Rows(a.Name()) {
+						found[fmt.Sprintf("%s/%s at %v, %v", a.Name(), r.Table, r.Cell, r.Field)] = true
+					}
+				}
+				return found
+			}
+			live := func(id app.Switch) {
+				net.SwitchUp(id, of13.PortDesc{Port: 1}, of13.PortDesc{Port: 2})
+				net.Advance(2 * time.Second)
+				for n := range byte(100) {
+					p := packet.Packet{Src: app.MAC{255, 255, 255, 255, 255, 255}, To: netip.AddrFrom4([4]byte{10, byte(id), 0, n}),
+						From: netip.MustParseAddr("10.9.9.9")}
+					net.PacketIn(id, 1, of13.NoBuffer, string(p.Reply(app.MAC{2, 0, 0, 0, byte(id), n})))
+				}
+				net.Advance(time.Minute) // so that there is a plan
+			}
+			live(1)
+			before := rows()
+			live(2)
+			if during := rows(); len(during) <= len(before) {
+				t.Errorf("%v: the switch has no rows", names)
+			}
+			net.SwitchDown(2)
+			net.Advance(time.Second)
+			net.Forget(2)
+			net.Advance(time.Minute)
+			for row := range rows() {
+				if !before[row] {
+					t.Errorf("%v in %d groups: %s is left", names, groups, row)
+				}
+			}
+		}
+	}
+}
+
 // Applications that need table 0 themselves do not run behind the firewall.
 func TestBehindTheFirewall(t *testing.T) {
 	if _, err := newApplications(&config.Cluster{Apps: []string{"firewall", "topology", "learning"}}); err != nil {
 		t.Error(err)
 	}
-	for _, other := range []string{"recovery", config.RyuApp} {
+	for _, other := range []string{"tenants", config.RyuApp} {
 		_, err := newApplications(&config.Cluster{Apps: []string{"firewall", other}})
 		if want := "firewall and " + other + " both use table 0"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
 		}
+	}
+}
+
+// Beside recovery, applications before it have tables of their own. Without it, all share one.
+func TestPipeline(t *testing.T) {
+	for _, c := range []struct {
+		apps   []string
+		last   uint8
+		before map[string]uint8
+	}{
+		{[]string{"learning"}, 0, nil},
+		{[]string{"firewall", "router", "kandoo"}, 3, nil},
+		{[]string{"recovery"}, 0, nil},
+		{[]string{"recovery", "router"}, 1, map[string]uint8{"router": 0}},
+		{[]string{"router", "firewall", "kandoo", "recovery"}, 5, map[string]uint8{"kandoo": 3, "router": 4}},
+	} {
+		last, before := pipeline(c.apps)
+		if last != c.last || !maps.Equal(before, c.before) {
+			t.Errorf("%v: tables %v, then %d, want %v, then %d", c.apps, before, last, c.before, c.last)
+		}
+		if _, err := newApplications(&config.Cluster{Apps: c.apps}); err != nil {
+			t.Errorf("%v: %v", c.apps, err)
+		}
+	}
+	_, err := newApplications(&config.Cluster{Apps: []string{"router", "learning", "recovery"}})
+	if err == nil || !strings.Contains(err.Error(), "learning and recovery both forward") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/bench"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 )
@@ -63,6 +64,25 @@ func TestBenchBusy(t *testing.T) {
 	}
 }
 
+// The suite that is measured can run. The benchmark does not, as in TestBenchBusy.
+func TestBenchSuite(t *testing.T) {
+	if _, err := newApplications(&config.Cluster{Apps: bench.SuiteApps}); err != nil {
+		t.Error(err)
+	}
+	for args, want := range map[string]string{
+		"--switches 0":    "--switches 0: use 1 to",
+		"--paths 16001":   "--paths 16001: use 1 to 16000",
+		"--rounds 0":      "--rounds 0: use 1 to 100",
+		"--groups two":    `--groups "two": use 1 or per-controller`,
+		"--durability on": `--durability "on": use memory or disk`,
+	} {
+		if code, _, stderr := invoke(t.Context(), strings.Fields("bench suite "+args)...); code == 0 ||
+			!strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, said %q, want %q", args, code, stderr, want)
+		}
+	}
+}
+
 // These do not run, as in TestBenchBusy.
 func TestBenchKV(t *testing.T) {
 	t.Parallel()
@@ -89,5 +109,13 @@ func TestPrintPaper(t *testing.T) {
 		"paper_y_ms": 8}}, false)
 	if want := "bench b\n  paper_y_ms  8\n  x_ms        1  paper: 7\nsetup\n"; err != nil || out.String() != want {
 		t.Errorf("printed %q (%v), want %q", out.String(), err, want)
+	}
+}
+
+// The benchmark does not run, as in TestBenchBusy.
+func TestBenchHostile(t *testing.T) {
+	if code, _, stderr := invoke(t.Context(), "bench", "hostile", "--seconds", "0"); code == 0 ||
+		!strings.Contains(stderr, "--seconds 0: use 1 to 86400") {
+		t.Errorf("exit code %d, said %q", code, stderr)
 	}
 }

@@ -51,12 +51,14 @@ func configCommand() *cobra.Command {
   heartbeat_ms: 10
   election_ms: 50                # a multiple of heartbeat_ms, at least 3
   switch_timeout_ms: 3000
+  switch_expiry_minutes: 0       # a switch that is down for so long is forgotten; 0: none is
   handler_timeout_ms: 5000       # a handler that takes longer hangs, and its actor is suspended
   agent_heartbeat_ms: 100        # between agents and the leaders; three that do not come are a lost connection
   tls:                           # no default: without it everything is plain TCP; see holdfast pki
     ca: /etc/holdfast/ca.pem
     cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
-    key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate`,
+    key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate
+    # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating.md has admit and unlisted too`,
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -124,9 +126,13 @@ type summary struct {
 	HeartbeatMS      int64                        `json:"heartbeat_ms"`
 	ElectionMS       int64                        `json:"election_ms"`
 	SwitchTimeoutMS  int64                        `json:"switch_timeout_ms"`
+	SwitchExpiryMin  int64                        `json:"switch_expiry_minutes"` // 0: never
 	HandlerTimeoutMS int64                        `json:"handler_timeout_ms"`
 	AgentHeartbeatMS int64                        `json:"agent_heartbeat_ms"`
 	TLS              *config.TLS                  `json:"tls,omitempty"`
+	Deny             string                       `json:"deny,omitempty"`
+	Admit            []config.Admitted            `json:"admit,omitempty"`
+	RefuseUnlisted   bool                         `json:"refuse_unlisted,omitempty"`
 	Certificates     []string                     `json:"certificates,omitempty"` // of controllers, on this machine
 	Problems         []string                     `json:"problems"`               // for which no controller starts here
 }
@@ -150,9 +156,11 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 	sum := summary{Cluster: s.Name, Apps: withRequirements(s.Apps), Levels: s.Levels,
 		Groups: s.Groups(), Durability: s.Durability,
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
-		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
-		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS,
-		Certificates: found.Certificates, Problems: []string{}}
+		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), SwitchExpiryMin: int64(s.SwitchExpiry.Minutes()),
+		AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
+		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Deny: s.Deny, Admit: s.Admit,
+		RefuseUnlisted: s.RefuseUnlisted,
+		Certificates:   found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {
 		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
 			s.DataDir(c)})
@@ -246,10 +254,18 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 	fmt.Fprintf(w, "heartbeat\t%v\n", s.Heartbeat)
 	fmt.Fprintf(w, "election\t%v\n", s.Election)
 	fmt.Fprintf(w, "switch timeout\t%v\n", s.SwitchTimeout)
+	if s.SwitchExpiry > 0 {
+		fmt.Fprintf(w, "switch expiry\t%v\n", s.SwitchExpiry)
+	}
 	fmt.Fprintf(w, "handler timeout\t%v\n", s.HandlerTimeout)
 	fmt.Fprintf(w, "agent heartbeat\t%v\n", s.AgentHeartbeat)
 	if t := s.TLS; t != nil {
 		fmt.Fprintf(w, "tls\tca %s, cert %s, key %s\n", t.CA, t.Cert, t.Key)
+		if s.Deny != "" {
+			fmt.Fprintf(w, "denied certificates\t%s\n", s.Deny)
+		}
+		fmt.Fprintf(w, "certificates of switches\t%d admitted, others without datapath ids %s\n", len(s.Admit),
+			map[bool]string{false: "accepted", true: "refused"}[s.RefuseUnlisted])
 		fmt.Fprintf(w, "certificates here\t%s\n", dash(strings.Join(found.Certificates, ", ")))
 	} else {
 		fmt.Fprintln(w, "tls\tnone: plain TCP")

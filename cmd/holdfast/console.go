@@ -48,8 +48,8 @@ func (c *console) Handle(_ context.Context, r slog.Record) error {
 	add := func(a slog.Attr) bool {
 		switch v := a.Value.Resolve().String(); {
 		case strings.Contains(strings.TrimSpace(v), "\n"):
-			below.WriteString("    " + strings.ReplaceAll(strings.TrimSpace(v), "\n", "\n    ") + "\n")
-		case v == "" || strings.ContainsAny(v, " \""):
+			below.WriteString(indented(strings.TrimSpace(v)))
+		case v == "" || strings.ContainsAny(v, " \"") || strconv.Quote(v) != `"`+v+`"`:
 			fmt.Fprintf(&line, " %s=%s", a.Key, strconv.Quote(v))
 		default:
 			fmt.Fprintf(&line, " %s=%s", a.Key, v)

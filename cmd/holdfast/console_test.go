@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -19,5 +20,21 @@ func TestConsole(t *testing.T) {
 		"   here\n"
 	if got != want {
 		t.Errorf("printed\n%swant\n%s", got, want)
+	}
+}
+
+// What a peer has sent cannot control the terminal of who reads the log.
+func TestLogsEscape(t *testing.T) {
+	const evil = "x\x1b[2J\x07"
+	for name, logger := range map[string]func(io.Writer) *slog.Logger{
+		"console": func(w io.Writer) *slog.Logger { return slog.New(newConsole(w, slog.LevelInfo)) },
+		"logfmt":  func(w io.Writer) *slog.Logger { return slog.New(newLogfmt(w, slog.LevelInfo)) },
+	} {
+		var b strings.Builder
+		logger(&b).Info("refused", "name", evil, "err", errors.New(evil+"\nand\tmore "+evil))
+		if strings.ContainsAny(b.String(), "\x1b\x07") || strings.Count(b.String(), "\n") != 3 ||
+			!strings.Contains(b.String(), "and\tmore x") {
+			t.Errorf("%s prints %q", name, b.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 func demoCommand() *cobra.Command {
 	b := bench.Failover{Kills: 3, Durability: "memory", Between: 4 * time.Second, PingInterval: 10 * time.Millisecond}
-	var asJSON, ofStore bool
+	var asJSON, ofStore, ofSuite bool
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Kill the leader three times under traffic and count what was lost",
@@ -36,17 +37,26 @@ destination, so nearly every packet passes several groups. The report compares w
 each other with what they received. With --migrate that actor and the switches move from group to group meanwhile.
 
 With --store there are no switches: two processes in Go and one in Python write to the same tables of the data
-store while the leader is killed three times, and the writes that were acknowledged are compared with the tables.`,
+store while the leader is killed three times, and the writes that were acknowledged are compared with the tables.
+
+With --suite a firewall, traffic engineering, routers and recovery run together on a tree of seven embedded
+switches with two links between its halves. A leader is killed while the access list changes, and a link is cut while
+no controller leads. Then a machine of a tenant moves in a network of its own. A table compares what each application
+promises with what the hosts have seen. Exits 1 if a promise was broken.`,
 		Example: `  holdfast demo
   sudo holdfast demo --ovs --stock
   holdfast demo --groups per-controller
   holdfast demo --migrate
   holdfast demo --store
+  holdfast demo --suite
   holdfast demo --json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ofStore {
 				return demoStore(cmd, b.Kills, b.Between/4, asJSON)
+			}
+			if ofSuite {
+				return demoSuite(cmd, b.Groups, b.Between/2, asJSON)
 			}
 			if b.Migrate {
 				b.Groups = bench.PerController
@@ -61,31 +71,24 @@ store while the leader is killed three times, and the writes that were acknowled
 			if b.Binary, err = self(); err != nil {
 				return err
 			}
-			talk := cmd.OutOrStdout()
-			if asJSON {
-				talk = cmd.ErrOrStderr()
-			}
-			bar, start := newProgress(cmd.ErrOrStderr()), time.Now()
+			bar, stage := newProgress(cmd.ErrOrStderr()), newStage(cmd, asJSON)
 			r, err := b.Kill(cmd.Context(), bar.callback(), func(line string) {
 				bar.clear()
-				fmt.Fprintf(talk, "%5.1f s  %s\n", time.Since(start).Seconds(), line)
+				stage.say(line)
 			})
 			bar.clear()
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				report := b.Report(r)
-				report.Bench = "demo"
-				err = printReport(cmd.OutOrStdout(), report, true)
-			} else {
-				err = printDemo(talk, r)
-			}
+			report := b.Report(r)
+			report.Bench = "demo"
+			err = stage.end(report, func(out io.Writer) error { return printDemo(out, r) })
 			return errors.Join(err, r.Err())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; what happens goes to standard error")
 	cmd.Flags().BoolVar(&ofStore, "store", false, "show the consistent data store, without switches")
+	cmd.Flags().BoolVar(&ofSuite, "suite", false, "show the applications of the network suite together")
 	ovsFlag(cmd, &b.OVS)
 	stockFlag(cmd, &b.Stock)
 	groupsFlag(cmd, &b.Groups)
@@ -94,7 +97,53 @@ store while the leader is killed three times, and the writes that were acknowled
 	for _, other := range []string{"ovs", "stock", "groups", "migrate"} {
 		cmd.MarkFlagsMutuallyExclusive("store", other)
 	}
+	for _, other := range []string{"store", "ovs", "stock", "migrate"} {
+		cmd.MarkFlagsMutuallyExclusive("suite", other)
+	}
 	return cmd
+}
+
+// stage tells what happens in a demo, and what was found in the end.
+type stage struct {
+	out, talk io.Writer // for the report, and for people
+	asJSON    bool
+	began     time.Time
+}
+
+// newStage begins a demo. What happens goes to standard error if the report is JSON.
+func newStage(cmd *cobra.Command, asJSON bool) stage {
+	s := stage{cmd.OutOrStdout(), cmd.OutOrStdout(), asJSON, time.Now()}
+	if asJSON {
+		s.talk = cmd.ErrOrStderr()
+	}
+	return s
+}
+
+// say prints a line with the time since the demo began.
+func (s stage) say(line string) {
+	fmt.Fprintf(s.talk, "%5.1f s  %s\n", time.Since(s.began).Seconds(), line)
+}
+
+// end prints the report: as JSON, or as print does.
+func (s stage) end(r bench.Report, print func(io.Writer) error) error {
+	if s.asJSON {
+		return printReport(s.out, r, true)
+	}
+	return print(s.talk)
+}
+
+// onStage runs a demo with the path of this program, and a folder that is there until it ends.
+func onStage(run func(binary, dir string) error) error {
+	binary, err := self()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return run(binary, dir)
 }
 
 func printDemo(out io.Writer, r failover.Result) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -15,32 +14,18 @@ import (
 )
 
 // demoStore runs the demo of the store.
-func demoStore(cmd *cobra.Command, kills int, between time.Duration, asJSON bool) (err error) {
-	cfg := share.Config{Kills: kills, Between: between}
-	if cfg.Binary, err = self(); err != nil {
-		return err
-	}
-	if cfg.Dir, err = os.MkdirTemp("", "holdfast-demo-"); err != nil {
-		return err
-	}
-	defer os.RemoveAll(cfg.Dir)
-	talk := cmd.OutOrStdout()
-	if asJSON {
-		talk = cmd.ErrOrStderr()
-	}
-	start := time.Now()
-	say := func(line string) { fmt.Fprintf(talk, "%5.1f s  %s\n", time.Since(start).Seconds(), line) }
-	say("three controllers with the store; two processes in Go and one in Python write to the same tables")
-	r, err := share.Run(cmd.Context(), cfg, say)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		err = printReport(cmd.OutOrStdout(), shareReport(&r), true)
-	} else {
-		err = printShare(talk, &r)
-	}
-	return errors.Join(err, r.Err())
+func demoStore(cmd *cobra.Command, kills int, between time.Duration, asJSON bool) error {
+	return onStage(func(binary, dir string) error {
+		stage := newStage(cmd, asJSON)
+		stage.say("three controllers with the store; two processes in Go and one in Python write to the same tables")
+		r, err := share.Run(cmd.Context(), share.Config{Binary: binary, Dir: dir, Kills: kills, Between: between},
+			stage.say)
+		if err != nil {
+			return err
+		}
+		err = stage.end(shareReport(&r), func(out io.Writer) error { return printShare(out, &r) })
+		return errors.Join(err, r.Err())
+	})
 }
 
 func shareReport(r *share.Result) bench.Report {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // logfmt is slog.TextHandler, but for values of several lines, such as tracebacks: these stand below the line as they
@@ -32,7 +33,7 @@ func (l logfmt) Handle(ctx context.Context, r slog.Record) error {
 	var below strings.Builder
 	r.Attrs(func(a slog.Attr) bool {
 		if text := strings.TrimSpace(a.Value.Resolve().String()); strings.Contains(text, "\n") {
-			below.WriteString("    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n")
+			below.WriteString(indented(text))
 		} else {
 			short.AddAttrs(a)
 		}
@@ -55,3 +56,15 @@ func (l logfmt) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler.
 func (l logfmt) WithGroup(name string) slog.Handler { return logfmt{l.Handler.WithGroup(name), l.out} }
+
+// indented returns a text of several lines as it stands below a line of the log. It may contain what a peer has sent:
+// so that it cannot move the cursor or change what is printed, control characters are replaced.
+func indented(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	return "    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n"
+}

@@ -5,13 +5,33 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/sink"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(execute(ctx, rootCommand(), os.Args[1:], os.Stderr))
+	code := execute(ctx, rootCommand(), os.Args[1:], stderr())
+	if s, is := stderr().(*sink.Sink); is {
+		_ = s.Close(time.Second) // nobody is left to whom its error could be told
+	}
+	os.Exit(code)
 }
+
+// maxUnread bounds what is kept of a log that nobody reads, in bytes.
+const maxUnread = 1 << 20
+
+// stderr is standard error. If that is no regular file, nobody may read it: then writing to it never waits.
+var stderr = sync.OnceValue(func() io.Writer {
+	if sink.Blocks(os.Stderr) {
+		return sink.New(os.Stderr, maxUnread)
+	}
+	return os.Stderr
+})

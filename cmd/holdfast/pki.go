@@ -67,6 +67,7 @@ who has that key can act as a controller. The authority is valid for ten years. 
 func pkiIssueCommand() *cobra.Command {
 	var dir string
 	var r pki.Request
+	var switches []string
 	cmd := &cobra.Command{
 		Use:   "issue {controller | agent | switch | operator | client} NAME",
 		Short: "Issue a certificate",
@@ -79,14 +80,22 @@ Nothing is overwritten. The NAME of a controller is that of the cluster file; ch
   operator    uses the API of the controllers (holdfast status, member, drain), and what a client uses
   client      uses the applications that controllers serve over HTTP, such as the store
 
-Holdfast checks role and name, not addresses: except for a switch, --address is for other software.`,
+Holdfast checks role and name, not addresses: except for a switch, --address is for other software.
+With --switch, the holder speaks for no other switches than these.`,
 		Example: `  holdfast pki issue controller c1
-  holdfast pki issue switch s1 --days 3650
+  holdfast pki issue switch s1 --switch 00000000000000a1 --days 3650
   holdfast pki issue switch s2 --address 10.0.0.12
   holdfast pki issue controller c2 --address 10.0.0.2 --address c2.example.org`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Identity = pki.Identity{Role: pki.Role(args[0]), Name: args[1]}
+			for _, text := range switches {
+				id, err := parseDatapathID(text)
+				if err != nil {
+					return err
+				}
+				r.Switches = append(r.Switches, id)
+			}
 			if err := pki.Issue(dir, r, time.Now()); err != nil {
 				return err
 			}
@@ -95,6 +104,8 @@ Holdfast checks role and name, not addresses: except for a switch, --address is 
 	}
 	authorityFlag(cmd, &dir)
 	daysFlag(cmd, &r.Days)
+	cmd.Flags().StringSliceVar(&switches, "switch", nil,
+		"datapath id for which a switch or an agent may speak; may be repeated (without it: any)")
 	cmd.Flags().StringSliceVar(&r.Addresses, "address", nil, "IP address or host name of the holder; may be repeated")
 	return cmd
 }

@@ -94,3 +94,13 @@ func printHanging(out io.Writer, controllers []controller.Answer) {
 		}
 	}
 }
+
+// printRebuilt says which controllers had a state that differed from that of the others.
+func printRebuilt(out io.Writer, controllers []controller.Answer) {
+	for _, a := range controllers {
+		if a.Status != nil && a.Status.Rebuilt > 0 {
+			fmt.Fprintf(out, "%s: its state differed from that of a majority, and was rebuilt (%d times): see its "+
+				"log, and check the memory of its machine\n", a.Name, a.Status.Rebuilt)
+		}
+	}
+}

@@ -164,8 +164,9 @@ tls              none: plain TCP
 
 	bad := writeCluster(t, clusterText+"apps: [lerning]\n")
 	code, out, stderr = invoke(t.Context(), "config", "check", bad)
-	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: balancer, burst, devices, edge, " +
-		"exchange, firewall, flock, hub, kv, learning, liveness, recovery, router, store, topology, valiant)\n"
+	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: " +
+		"balancer, burst, devices, edge, exchange, firewall, flock, graph, hub, kandoo, kandoo-central, kv, " +
+		"learning, liveness, monitor, node, path, queue, recovery, router, store, tenants, topology, valiant)\n"
 	if code != 1 || out != "" || stderr != want {
 		t.Errorf("exit code %d, printed %q, stderr\n got %swant %s", code, out, stderr, want)
 	}

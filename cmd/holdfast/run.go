@@ -60,7 +60,7 @@ func runCommand() *cobra.Command {
 		Long: `Run unmodified applications of Ryu or os-ken on one machine, instead of ryu-manager:
 files, or modules such as ryu.app.simple_switch_13. It needs Python with os-ken, greenlet,
 Routes and WebOb (pip install). os-ken does not ship ryu.app.*: for these, put a checkout of Ryu on
-PYTHONPATH. Applications must use OpenFlow 1.3.
+PYTHONPATH. Applications may have sockets and start programs here; on a cluster they may not.
 
 State is lost when it ends. For applications that survive the failure of a controller, list them
 under apps in a cluster file and use holdfast serve.`,
@@ -146,7 +146,7 @@ func (o runOptions) logger() (log *slog.Logger, end func(), err error) {
 // config also opens what the controller listens on.
 func (o runOptions) config(ctx context.Context, log *slog.Logger) (controller.Config, error) {
 	host := ryu.Config{Python: o.python, Applications: o.applications, Options: o.options, Cluster: "holdfast",
-		LogLevel: 20, Logger: log}
+		LogLevel: 20, Alone: true, Logger: log}
 	if o.verbose {
 		host.LogLevel = 10
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +27,8 @@ func serveCommand() *cobra.Command {
 All controllers of a cluster share one file; --name says which of them this is. Agents and
 switches connect to every controller. One controller leads and is their master; the others are
 standbys. When the leader dies they elect another: no event is lost and no command is repeated.
+
+On SIGHUP it has the files that the cluster file lists under ryu: files read again.
 
 Run holdfast init once for each of the first controllers of a cluster. A controller that is added
 later starts with --join, and becomes a member by holdfast member.`,
@@ -50,6 +54,12 @@ later starts with --join, and becomes a member by holdfast member.`,
 			}
 			cfg.Applications = func() ([]ledger.Application, error) { return newApplications(cfg.Cluster) }
 			cfg.Duty = watchLinks(cfg.Cluster, cfg.Logger)
+			if len(cfg.Cluster.Ryu.Files) > 0 { // also under nohup: a hangup does no harm then
+				reload := make(chan os.Signal, 1)
+				signal.Notify(reload, syscall.SIGHUP)
+				defer signal.Stop(reload)
+				cfg.Reload = reload
+			}
 			return process.Run(cmd.Context(), cfg)
 		},
 	}
@@ -71,7 +81,7 @@ func newLogger(level string) (*slog.Logger, error) {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("log level %q: use debug, info, warn or error", level)
 	}
-	return slog.New(newLogfmt(os.Stderr, l)), nil
+	return slog.New(newLogfmt(stderr(), l)), nil
 }
 
 // loadCluster reads a cluster file, which may name the applications of this binary.

@@ -93,6 +93,7 @@ func printStatus(out io.Writer, s controller.ClusterStatus) error {
 	}
 	printElections(out, s.Controllers)
 	printHanging(out, s.Controllers)
+	printRebuilt(out, s.Controllers)
 	if leader := s.Of(s.Leader); leader != nil {
 		for _, a := range s.Controllers {
 			if a.Status != nil && !slices.Equal(a.Status.Apps, leader.Apps) {

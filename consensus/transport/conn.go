@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 )
 
@@ -43,6 +44,10 @@ func readHello(conn net.Conn) (wire.Hello, error) {
 	if b[0] == 0x16 && b[1] == 3 {
 		return wire.Hello{}, errors.New("it speaks TLS, which this controller does not: give `tls` to both, or to " +
 			"neither")
+	}
+	if clusterkey.Speaks(b) {
+		return wire.Hello{}, errors.New("it has a key of the cluster, and this controller has none: copy " +
+			clusterkey.File + " of that controller to the data folder here")
 	}
 	h, n, err := wire.ParseHello(b)
 	if err != nil {

@@ -229,7 +229,8 @@ func TestForgedReplica(t *testing.T) {
 		if err := introduce(conn, wire.Hello{Version: wire.Version, From: 1, To: 2}); err != nil {
 			t.Fatal(err)
 		}
-		b, err := wire.AppendMessage(nil, 4, message(raftpb.MsgHeartbeat, ids[0], ids[1], 0).Raft)
+		b, err := wire.AppendMessage(nil, wire.Message{Group: 4,
+			Raft: message(raftpb.MsgHeartbeat, ids[0], ids[1], 0).Raft})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -327,7 +327,7 @@ func (p *peer) write(ctx context.Context, conn net.Conn) error {
 func encode(buf []byte, batch []wire.Message) ([]byte, error) {
 	for _, m := range batch {
 		var err error
-		if buf, err = wire.AppendMessage(buf, m.Group, m.Raft); err != nil {
+		if buf, err = wire.AppendMessage(buf, m); err != nil {
 			return buf, err
 		}
 	}
@@ -348,6 +348,6 @@ func appendState(buf []byte, m wire.Message, sent int) ([]byte, int, error) {
 	if sent < len(m.State) {
 		return buf, sent, nil
 	}
-	buf, err := wire.AppendMessage(buf, m.Group, m.Raft)
+	buf, err := wire.AppendMessage(buf, m)
 	return buf, sent, err
 }

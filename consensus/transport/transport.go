@@ -8,7 +8,8 @@
 // next heartbeats to that controller, which leave within the time of a tick. Any other message is sent at once, and
 // takes along what waits.
 //
-// By default every peer that can connect is trusted; see Config.Dial and Config.Admit.
+// By default every peer that can connect is trusted; see Config.Dial, Config.Listener and Config.Admit. A controller
+// gives connections that are authenticated by TLS, or by the key of its cluster (package clusterkey).
 package transport
 
 import (

@@ -286,7 +286,7 @@ func TestAdmit(t *testing.T) {
 // forged returns a message in the name of another member.
 func forged(t *testing.T) []byte {
 	b := wire.AppendHello(nil, wire.Hello{Version: wire.Version, From: 1, To: 2, Cluster: "right"})
-	b, err := wire.AppendMessage(b, 0, message(raftpb.MsgApp, 3, 2, 0).Raft)
+	b, err := wire.AppendMessage(b, message(raftpb.MsgApp, 3, 2, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@
 //	answer  length u8 | reason, empty if the hello was accepted; Removed or Stranger if it never will be
 //	frame   length u32 of what follows | type u8 | body
 //
-//	message      group uvarint | a raftpb.Message
+//	message      group uvarint | stored uvarint, see Message.Stored | a raftpb.Message
 //	state begin  u64: bytes of the state that belongs to the next snapshot message
 //	state chunk  the next bytes of it
 //	payload part the next bytes of a payload
@@ -27,7 +27,7 @@ import (
 )
 
 // Version of the protocol; controllers of different versions refuse each other.
-const Version = 5
+const Version = 6
 
 // Bounds of what a peer may send.
 const (
@@ -44,6 +44,7 @@ const (
 type Message struct {
 	Group   uint64
 	Raft    *raftpb.Message
+	Stored  uint64 // of a MsgApp: up to which index its sender has stored its log; 0: it does not say
 	State   []byte // of a MsgSnap; shared, never modified
 	Payload []byte
 }
@@ -105,17 +106,17 @@ func ParseHello(b []byte) (Hello, int, error) {
 	return h, int(b[19]), nil
 }
 
-// AppendMessage appends the frame of a message of a group, without the state of a snapshot.
-func AppendMessage(dst []byte, group uint64, m *raftpb.Message) ([]byte, error) {
+// AppendMessage appends the frame of a Raft message, without the state of a snapshot.
+func AppendMessage(dst []byte, m Message) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, 0, 0, 0, 0, TypeMessage)
-	dst = binary.AppendUvarint(dst, group)
-	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, m.Group), m.Stored)
+	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m.Raft)
 	if err != nil {
-		return dst[:start], fmt.Errorf("encode %s: %w", m.GetType(), err)
+		return dst[:start], fmt.Errorf("encode %s: %w", m.Raft.GetType(), err)
 	}
 	if n := len(dst) - start - 4; n > MaxFrame {
-		return dst[:start], fmt.Errorf("%s of %d bytes is larger than a frame of %d", m.GetType(), n, MaxFrame)
+		return dst[:start], fmt.Errorf("%s of %d bytes is larger than a frame of %d", m.Raft.GetType(), n, MaxFrame)
 	}
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
 	return dst, nil
@@ -230,8 +231,12 @@ func (d *Decoder) message(body []byte) (Message, bool, error) {
 	if err != nil {
 		return Message{}, false, err
 	}
-	m := Message{Group: group, Raft: new(raftpb.Message)}
-	if err := proto.Unmarshal(body, m.Raft); err != nil {
+	stored, n := binary.Uvarint(body)
+	if n <= 0 {
+		return Message{}, false, errors.New("a message does not say what its sender has stored")
+	}
+	m := Message{Group: group, Stored: stored, Raft: new(raftpb.Message)}
+	if err := proto.Unmarshal(body[n:], m.Raft); err != nil {
 		return Message{}, false, fmt.Errorf("decode message: %w", err)
 	}
 	if m.Raft.GetType() == raftpb.MsgSnap {

@@ -58,18 +58,18 @@ func message(typ raftpb.MessageType) *raftpb.Message {
 func TestMessages(t *testing.T) {
 	app, snap := message(raftpb.MsgApp), message(raftpb.MsgSnap)
 	state := bytes.Repeat([]byte("state "), ChunkSize/5)
-	b, err := AppendMessage(nil, 0, app)
+	b, err := AppendMessage(nil, Message{Raft: app, Stored: 1 << 60})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b = AppendStateBegin(b, len(state))
 	b = AppendStateChunk(b, state[:ChunkSize])
-	b, _ = AppendMessage(b, 300, app) // a message may overtake the snapshot
+	b, _ = AppendMessage(b, Message{Group: 300, Raft: app}) // a message may overtake the snapshot
 	b = AppendStateChunk(b, state[ChunkSize:])
-	b, _ = AppendMessage(b, 1<<63, snap)
-	b, _ = AppendMessage(b, 2, snap) // with an empty state
+	b, _ = AppendMessage(b, Message{Group: 1 << 63, Raft: snap})
+	b, _ = AppendMessage(b, Message{Group: 2, Raft: snap}) // with an empty state
 	got, err := frames(b)
-	want := []Message{{Raft: app}, {Group: 300, Raft: app}, {Group: 1 << 63, Raft: snap, State: state},
+	want := []Message{{Raft: app, Stored: 1 << 60}, {Group: 300, Raft: app}, {Group: 1 << 63, Raft: snap, State: state},
 		{Group: 2, Raft: snap}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -77,7 +77,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	snap, _ := AppendMessage(nil, 1, message(raftpb.MsgSnap))
+	snap, _ := AppendMessage(nil, Message{Group: 1, Raft: message(raftpb.MsgSnap)})
 	for name, b := range map[string][]byte{
 		"frame too long":    {0xff, 0, 0, 0, TypeMessage},
 		"empty frame":       {0, 0, 0, 0, TypeMessage},
@@ -85,7 +85,8 @@ func TestRefused(t *testing.T) {
 		"no group":          {0, 0, 0, 1, TypeMessage},
 		"half a group":      {0, 0, 0, 2, TypeMessage, 0xff},
 		"long group":        append([]byte{0, 0, 0, 12, TypeMessage}, bytes.Repeat([]byte{0xff}, 11)...),
-		"no protobuf":       {0, 0, 0, 3, TypeMessage, 0, 0xff},
+		"nothing stored":    {0, 0, 0, 2, TypeMessage, 0},
+		"no protobuf":       {0, 0, 0, 4, TypeMessage, 0, 0, 0xff},
 		"payload, no group": {0, 0, 0, 1, TypePayloadEnd},
 		"short begin":       {0, 0, 0, 2, TypeStateBegin, 1},
 		"state too large":   AppendStateBegin(nil, MaxState+1),
@@ -101,7 +102,7 @@ func TestRefused(t *testing.T) {
 
 // FuzzFrames: for any bytes, the decoder does not panic, and does not allocate more than their length.
 func FuzzFrames(f *testing.F) {
-	b, _ := AppendMessage(nil, 1, message(raftpb.MsgApp))
+	b, _ := AppendMessage(nil, Message{Group: 1, Raft: message(raftpb.MsgApp)})
 	f.Add(b)
 	f.Add(AppendStateChunk(AppendStateBegin(nil, 2), []byte("xx")))
 	b, _ = AppendPayload(nil, 1<<40, []byte("payload"))
@@ -114,7 +115,7 @@ func FuzzFrames(f *testing.F) {
 				t.Errorf("%d and %d bytes of state and payload from %d bytes", len(m.State), len(m.Payload), len(b))
 			}
 			if m.Raft != nil { // what was accepted can be sent again
-				if _, err := AppendMessage(nil, m.Group, m.Raft); err != nil {
+				if _, err := AppendMessage(nil, m); err != nil {
 					t.Error(err)
 				}
 			}

@@ -5,12 +5,17 @@ package audit
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/digest"
+	"github.com/holdfast-sdn/holdfast/internal/sink"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -55,10 +60,18 @@ const (
 
 // File is an audit file that is being written, a Record a line. A nil File does nothing. Safe for concurrent use.
 type File struct {
-	mu sync.Mutex // the loops of several groups write
-	f  *os.File
-	w  *bufio.Writer
+	mu   sync.Mutex // the loops of several groups write
+	f    *os.File
+	w    *bufio.Writer
+	sink *sink.Sink // nil for a regular file, which does not block
 }
+
+// Of a pipe that nobody reads, or another file that blocks, at most twice maxWaiting bytes are kept for its reader:
+// what does not fit is dropped, and counted in its place. Close waits for the reader for patience.
+const (
+	maxWaiting = 16 << 20
+	patience   = time.Second
+)
 
 // Open appends to the file at path, which it makes if need be.
 func Open(path string) (*File, error) {
@@ -66,7 +79,14 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open audit file: %w", err)
 	}
-	return &File{f: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
+	a := &File{f: f}
+	to := io.Writer(f)
+	if sink.Blocks(f) {
+		a.sink = sink.New(f, maxWaiting)
+		to = a.sink
+	}
+	a.w = bufio.NewWriterSize(to, 64<<10)
+	return a, nil
 }
 
 // Close ends the file.
@@ -74,10 +94,14 @@ func (a *File) Close() error {
 	if a == nil {
 		return nil
 	}
-	if err := a.w.Flush(); err != nil {
-		return fmt.Errorf("write audit file %s: %w", a.f.Name(), err)
+	err := a.w.Flush()
+	if a.sink != nil {
+		err = cmp.Or(err, a.sink.Close(patience)) // it is closed in any case
 	}
-	return a.f.Close()
+	if err != nil {
+		err = fmt.Errorf("write audit file %s: %w", a.f.Name(), err)
+	}
+	return errors.Join(err, a.f.Close())
 }
 
 // Append adds the records of a committed entry of a group.

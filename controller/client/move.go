@@ -19,6 +19,12 @@ func (c *Client) Resume(ctx context.Context, r controller.Resume) (resumed contr
 	return resumed, err
 }
 
+// Forget forgets a switch that is gone for good, and returns when that is committed. Any controller can do that.
+func (c *Client) Forget(ctx context.Context, f controller.Forget) (forgotten controller.Forget, err error) {
+	err = c.Leader(ctx, http.MethodPost, "/v1/forget", f, &forgotten)
+	return forgotten, err
+}
+
 // Pin pins an actor to its group, or releases it, and returns when the directory says so. Any controller can do that.
 func (c *Client) Pin(ctx context.Context, p controller.Pin) (pinned controller.Pinned, err error) {
 	err = c.Leader(ctx, http.MethodPost, "/v1/pin", p, &pinned)

@@ -20,6 +20,22 @@ func (c *Client) Matrix(ctx context.Context) (controller.Matrix, error) {
 	return anyone[controller.Matrix](ctx, c, "/v1/matrix")
 }
 
+// Advice asks what limits how far the applications of the cluster scale.
+func (c *Client) Advice(ctx context.Context) (controller.Advice, error) {
+	return anyone[controller.Advice](ctx, c, "/v1/advice")
+}
+
+// Count makes all controllers stop counting what actors do, or go on.
+func (c *Client) Count(ctx context.Context, on bool) error {
+	counting := controller.Counting{On: on}
+	for _, n := range c.cluster.Controllers {
+		if err := c.call(ctx, n, http.MethodPost, "/v1/tally", counting, new(controller.Counting)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // anyone asks the controllers in turn for something about the whole cluster, until one answers.
 func anyone[T any](ctx context.Context, c *Client, path string) (answer T, err error) {
 	w := c.wait("waiting for an answer of the cluster")

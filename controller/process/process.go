@@ -8,9 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
@@ -20,6 +23,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/optimizer"
 	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
@@ -36,9 +40,10 @@ type Config struct {
 	Applications func() ([]ledger.Application, error)
 	// Duty makes what only the leader does; nil for none. Without TLS its argument is nil.
 	Duty          func(*access.Controller) *controller.Duty
-	Audit         string // file to which every event and command is appended; "" for none
-	SnapshotEvery int    // entries, 0 for the default
-	Join          bool   // with an empty folder: it waits to be added to the running cluster
+	Audit         string           // file to which every event and command is appended; "" for none
+	SnapshotEvery int              // entries, 0 for the default
+	Join          bool             // with an empty folder: it waits to be added to the running cluster
+	Reload        <-chan os.Signal // asks for Controller.Reload; nil for none
 	Logger        *slog.Logger
 }
 
@@ -122,12 +127,16 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 	s := cfg.Cluster
 	cfg.Logger.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability",
 		s.Durability, "tls", s.TLS != nil)
-	select {
-	case <-ctx.Done():
-		cfg.Logger.Info("stopping")
-		return c.Close()
-	case <-c.Done():
-		return c.Err()
+	for {
+		select {
+		case <-cfg.Reload:
+			c.Reload()
+		case <-ctx.Done():
+			cfg.Logger.Info("stopping")
+			return c.Close()
+		case <-c.Done():
+			return c.Err()
+		}
 	}
 }
 
@@ -141,9 +150,9 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		Consensus:      host(s, me, cfg.Logger),
 		Southbound:     southbound.Config{Logger: cfg.Logger, Heartbeat: s.AgentHeartbeat},
 		SwitchTimeout:  s.SwitchTimeout,
+		SwitchExpiry:   s.SwitchExpiry,
 		HandlerTimeout: s.HandlerTimeout,
 		SnapshotEvery:  cfg.SnapshotEvery,
-		Instrument:     s.Instrumentation,
 		Logger:         cfg.Logger,
 	}
 	if p := s.Placement; p.Optimize {
@@ -182,12 +191,17 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 	if err != nil {
 		return own, err
 	}
+	own.Southbound.Admit = secure.AdmitSwitch
 	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API, cfg.Logger)
 	if own.REST != nil {
 		own.REST = secure.REST(own.REST, cfg.Logger)
 	}
 	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
-	if secure != nil {
+	if secure == nil {
+		if err := addKey(&own, s); err != nil {
+			return own, err
+		}
+	} else {
 		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit
 		own.DialAPI = secure.DialController
 	}
@@ -202,6 +216,26 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		own.Audit = file
 	}
 	return own, nil
+}
+
+// addKey authenticates the connections to the other controllers by the key of the cluster, which was made by init. A
+// cluster that is older than keys has none.
+func addKey(own *controller.Config, s *config.Cluster) error {
+	key, err := clusterkey.Load(s.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		own.Logger.Warn("anybody who reaches the port for the other controllers can pretend to be one: there is no "+
+			"key of the cluster, and no tls; make a file with 64 random hexadecimal digits, and copy it to all "+
+			"controllers", "file", filepath.Join(s.Data, clusterkey.File))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	own.Consensus.Listener = key.Listener(own.Consensus.Listener)
+	own.Consensus.Dial = func(ctx context.Context, _ uint64, address string) (net.Conn, error) {
+		return key.Dial(ctx, address)
+	}
+	return nil
 }
 
 // groups are those of the cluster, as this controller sees them.
@@ -309,8 +343,8 @@ func addREST(own *controller.Config, cfg Config, me config.Controller) (err erro
 
 func hostConfig(s *config.Cluster, log *slog.Logger) ryu.Config {
 	r := s.Ryu
-	return ryu.Config{Python: r.Python, Applications: r.Applications, Options: r.Options, Path: r.Path,
-		Cluster: s.Name, LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
+	return ryu.Config{Python: r.Python, User: r.User, Applications: r.Applications, Options: r.Options, Files: r.Files,
+		Path: r.Path, Cluster: s.Name, LogLevel: r.LogLevel, MemoryBytes: r.MemoryBytes, Logger: log}
 }
 
 func listen(whom, addr string) (net.Listener, error) {

@@ -15,11 +15,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// load reads the certificate and key of the process called name.
-func load(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
-	c, err := mtls.Load(mtls.Files(t.Of(name)), own, log)
+// load reads the certificate and key of the process called name, and the file of certificates that are denied.
+func load(t config.TLS, deny, name string, own mtls.Policy, log *slog.Logger) (*mtls.Credentials, error) {
+	c, err := mtls.LoadDenying(mtls.Files(t.Of(name)), deny, own, log)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w; the section tls of the cluster file names these files, and holdfast pki "+
 			"makes them", err)
@@ -31,6 +32,7 @@ func load(t config.TLS, name string, own mtls.Policy, log *slog.Logger) (*mtls.C
 // they are, and its other methods must not be called.
 type Controller struct {
 	dialer
+	admission
 	members map[uint64]string // names of the controllers in the cluster file, by id
 }
 
@@ -40,12 +42,12 @@ func OfController(ctx context.Context, cluster *config.Cluster, name string, log
 	if cluster.TLS == nil {
 		return nil, nil
 	}
-	c, err := load(*cluster.TLS, name, mtls.Only(pki.Identity{Role: pki.Controller, Name: name}), log)
+	c, err := load(*cluster.TLS, cluster.Deny, name, mtls.Only(pki.Identity{Role: pki.Controller, Name: name}), log)
 	if err != nil {
 		return nil, err
 	}
 	go c.Watch(ctx)
-	a := &Controller{dialer{c, map[string]string{}}, map[uint64]string{}}
+	a := &Controller{dialer{c, map[string]string{}}, admissionOf(cluster), map[uint64]string{}}
 	for _, n := range cluster.Controllers {
 		a.names[n.API], a.names[n.REST], a.members[n.ID] = n.Name, n.Name, n.Name
 	}
@@ -57,7 +59,16 @@ func (a *Controller) Switches(l net.Listener) net.Listener {
 	if a == nil {
 		return l
 	}
-	return a.credentials.Listener(l, mtls.Role(pki.Agent, pki.Switch))
+	return a.credentials.ListenerOf(l, a.identify, mtls.Role(pki.Agent, pki.Switch))
+}
+
+// AdmitSwitch returns an error if a peer that Switches has accepted may not speak for a switch: agent says whether it
+// does as an agent. Without TLS everybody may.
+func (a *Controller) AdmitSwitch(conn net.Conn, id openflow.DatapathID, agent bool) error {
+	if a == nil {
+		return nil
+	}
+	return a.admit(conn, id, agent)
 }
 
 // API accepts operators and other controllers, and logs why others are refused. Without TLS it logs who speaks it.
@@ -121,11 +132,14 @@ func controllerCalled(name string) mtls.Policy {
 }
 
 // Agent secures the connections of an agent. It is not made without TLS.
-type Agent struct{ dialer }
+type Agent struct {
+	dialer
+	admission
+}
 
 // OfAgent reads the certificate of the agent called name, and watches its files until ctx ends.
 func OfAgent(ctx context.Context, cluster *config.Cluster, name string, log *slog.Logger) (*Agent, error) {
-	c, err := load(*cluster.TLS, name, mtls.Role(pki.Agent), log)
+	c, err := load(*cluster.TLS, cluster.Deny, name, mtls.Role(pki.Agent), log)
 	if err != nil {
 		return nil, err
 	}
@@ -134,12 +148,17 @@ func OfAgent(ctx context.Context, cluster *config.Cluster, name string, log *slo
 	for _, n := range cluster.Controllers {
 		names[n.OpenFlow] = n.Name
 	}
-	return &Agent{dialer{c, names}}, nil
+	return &Agent{dialer{c, names}, admissionOf(cluster)}, nil
 }
 
 // Switches accepts switches.
 func (a *Agent) Switches(l net.Listener) net.Listener {
-	return a.credentials.Listener(l, mtls.Role(pki.Switch))
+	return a.credentials.ListenerOf(l, a.identify, mtls.Role(pki.Switch))
+}
+
+// AdmitSwitch returns an error if a peer that Switches has accepted is not to be this switch.
+func (a *Agent) AdmitSwitch(conn net.Conn, id openflow.DatapathID) error {
+	return a.admit(conn, id, false)
 }
 
 // operatorName replaces {name} in the cluster file for the command line.
@@ -151,7 +170,8 @@ func OfOperator(cluster *config.Cluster, log *slog.Logger) (func(context.Context
 	if cluster.TLS == nil {
 		return nil, nil
 	}
-	c, err := load(*cluster.TLS, operatorName, mtls.Role(pki.Operator, pki.Controller), log)
+	// what is denied is on the machines of controllers and agents
+	c, err := load(*cluster.TLS, "", operatorName, mtls.Role(pki.Operator, pki.Controller), log)
 	if err != nil {
 		return nil, err
 	}

@@ -43,14 +43,18 @@ type Cluster struct {
 	Heartbeat     time.Duration // between two heartbeats of a leader
 	Election      time.Duration // without a heartbeat until a follower stands for election
 	SwitchTimeout time.Duration // without a connection until a switch counts as gone
+	SwitchExpiry  time.Duration // down until a switch is forgotten; 0: never
 	// HandlerTimeout is the time in which a handler of an application has to return; else its actor is suspended.
 	HandlerTimeout time.Duration
 	// AgentHeartbeat is the time between heartbeats of an agent and the master of its switch.
 	AgentHeartbeat time.Duration
-	// Instrumentation: leaders count what actors do. It is off only to measure what it costs.
-	Instrumentation bool
-	Placement       Placement
-	TLS             *TLS // nil: plain TCP
+	Placement      Placement
+	TLS            *TLS   // nil: plain TCP
+	Deny           string // file of certificates that are refused before they expire; "": none is
+	// Admit has the certificates of switches and agents that do not say which datapath ids they may use.
+	Admit []Admitted
+	// RefuseUnlisted refuses those that neither say it nor are listed. Else they may use any.
+	RefuseUnlisted bool
 	// StoreAccess says what clients of the store may do; nil: everything.
 	StoreAccess []StoreGrant
 }
@@ -107,9 +111,8 @@ func defaults() Cluster {
 		SwitchTimeout:  DefaultSwitchTimeout,
 		HandlerTimeout: watchdog.DefaultBudget,
 
-		AgentHeartbeat:  heartbeat.DefaultInterval,
-		Instrumentation: true,
-		Placement:       defaultPlacement(),
+		AgentHeartbeat: heartbeat.DefaultInterval,
+		Placement:      defaultPlacement(),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 var apps = []string{"hub", "learning"}
@@ -50,9 +51,8 @@ func wantThree() *config.Cluster {
 			Multiplier: 3},
 		Durability: config.Disk, Data: "/var/lib/holdfast",
 		Heartbeat: 10 * time.Millisecond, Election: 50 * time.Millisecond, SwitchTimeout: 3 * time.Second,
-		HandlerTimeout:  5 * time.Second,
-		AgentHeartbeat:  100 * time.Millisecond,
-		Instrumentation: true,
+		HandlerTimeout: 5 * time.Second,
+		AgentHeartbeat: 100 * time.Millisecond,
 		Placement: config.Placement{Window: 10 * time.Second, Windows: 3, Threshold: 10, Cooldown: time.Minute,
 			Load: 50_000},
 	}
@@ -68,12 +68,18 @@ func TestParse(t *testing.T) {
 	full.Durability, full.Data = config.Memory, "/tmp/hf"
 	full.HandlerTimeout = 7 * time.Second
 	full.Heartbeat, full.Election, full.SwitchTimeout = 20*time.Millisecond, 100*time.Millisecond, time.Second
+	full.SwitchExpiry = 90 * time.Minute
 	full.Recovery = config.Recovery{NodeDisjoint: true, HoldDown: 3 * time.Second, Reconcile: 100 * time.Millisecond,
 		RemoveForeign: true, MaxEntries: 16, MaxGroups: 1}
-	full.Instrumentation, full.AgentHeartbeat = false, 50*time.Millisecond
+	full.AgentHeartbeat = 50 * time.Millisecond
 	full.Placement = config.Placement{Window: 2 * time.Second, Windows: 4, Threshold: 5, Load: 6}
 	full.BFD = config.BFD{Database: "ssl:{address}:6641", Floor: 5 * time.Millisecond, Multiplier: 5}
 	full.TLS = &config.TLS{CA: "/etc/hf/ca.pem", Cert: "/etc/hf/{name}.pem", Key: "/etc/hf/{name}-key.pem"}
+	full.Deny = "/etc/hf/deny.txt"
+	full.Admit = []config.Admitted{{Fingerprint: strings.Repeat("0a", 32), Role: "agent",
+		Switches: []openflow.DatapathID{1, 0xa1}}, {Subject: "CN=s1,O=Acme", Role: "switch",
+		Switches: []openflow.DatapathID{2}}}
+	full.RefuseUnlisted = true
 	full.StoreAccess = []config.StoreGrant{{Client: "a", Namespaces: []string{"n", "m*"}, Allow: []string{"read", "upload"}}}
 	for _, tc := range []struct {
 		name, text string
@@ -82,12 +88,14 @@ func TestParse(t *testing.T) {
 		{"defaults", three, wantThree()},
 		{"everything", three + "cluster: lab\napps: [hub, learning, recovery]\nlevels:\n  hub:\n    packet_in: " +
 			"unordered\ndurability: memory\ndata: /tmp/hf\nheartbeat_ms: 20\nelection_ms: 100\nhandler_timeout_ms: 7000\nswitch_timeout_ms: " +
-			"1000\nagent_heartbeat_ms: 50\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
-			"16, max_groups: 1}\ninstrumentation: false\nplacement: {optimize: false, window_ms: 2000, windows: 4, " +
+			"1000\nswitch_expiry_minutes: 90\nagent_heartbeat_ms: 50\nrecovery: {disjoint: node, hold_down_ms: 3000, reconcile_ms: 100, foreign: remove, max_entries: " +
+			"16, max_groups: 1}\nplacement: {optimize: false, window_ms: 2000, windows: 4, " +
 			"threshold: 5, " +
 			"cooldown_ms: 0, load: 6}\nbfd: {enabled: false, database: \"ssl:{address}:6641\", floor_ms: 5, " +
 			"multiplier: " +
-			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n" +
+			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n  deny: /etc/hf/deny.txt\n  unlisted: refuse\n  admit:\n    - {fingerprint: \"" +
+			strings.Repeat("0A:", 31) + "0A\", role: agent, switches: [\"00000000000000a1\", \"1\"]}\n" +
+			"    - {subject: \"CN=s1,O=Acme\", switches: [\"0000000000000002\"]}\n" +
 			"store:\n  access:\n    - {client: a, namespaces: [n, \"m*\"], allow: [read, upload]}\n", full},
 		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Cluster {
 			s := wantThree()
@@ -96,12 +104,13 @@ func TestParse(t *testing.T) {
 		}()},
 		{"applications of Ryu", three + "apps: [hub, ryu.app.rest, learning, ./x/mine.py, /y/theirs.py]\nryu:\n  " +
 			"python: /usr/bin/python3.11\n  options: [--observe-links]\n  path: [/opt/apps]\n  memory_mb: 256\n  " +
-			"log_level: warning\n", func() *config.Cluster {
+			"log_level: warning\n  files: [/etc/f.yaml, /etc/acls.yaml]\n  user: faucet\n", func() *config.Cluster {
 			s := wantThree()
 			s.Apps = []string{"hub", "ryu", "learning"}
 			s.Ryu = config.Ryu{Applications: []string{"ryu.app.rest", filepath.Join(here(t), "x/mine.py"),
 				"/y/theirs.py"}, Python: "/usr/bin/python3.11",
-				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20, LogLevel: 30}
+				Options: []string{"--observe-links"}, Path: []string{"/opt/apps"}, MemoryBytes: 256 << 20, LogLevel: 30,
+				Files: []string{"/etc/f.yaml", "/etc/acls.yaml"}, User: "faucet"}
 			return s
 		}()},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n",
@@ -192,9 +201,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls, store)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, store)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, handler_timeout_ms, agent_heartbeat_ms, instrumentation, placement, tls, store`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, store`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -239,15 +248,14 @@ func TestMistakes(t *testing.T) {
 			`f:3: unknown log_level "warn"; known: debug, error, info, warning`},
 		{"options of ryu", one + "ryu: {options: --verbose}\n",
 			"f:3: options is the text \"--verbose\"; write a list: lines that begin with `- `"},
+		{"files of ryu", one + "ryu: {files: [/etc/f.yaml, acls.yaml]}\n",
+			`f:3: files: "acls.yaml"; write the whole path, as /etc/faucet/faucet.yaml`},
 		{"apps not a list", one + "apps: hub\n", "f:3: apps is the text \"hub\"; write a list: lines that begin " +
 			"with `- `"},
 		{"groups", one + "groups: 3\n", `f:3: groups is 3 (int); write 1, or per-controller`},
 		{"placement in one group", one + "placement: {optimize: true}\n",
 			"f:3: the placement is to be optimized, and " +
 				"there is one group; write groups: per-controller, or remove this section"},
-		{"placement that is not measured", one + "groups: per-controller\ninstrumentation: false\n" +
-			"placement: {optimize: true}\n", "f:5: the placement is to be optimized, and instrumentation is off; " +
-			"remove instrumentation: false"},
 		{"access without TLS", one + "store:\n  access:\n    - {client: a, namespaces: [n], allow: [read]}\n",
 			"f:4: store.access without tls: clients are known by their certificates; add `tls`, or remove this section"},
 		{"access without rules", one + files + "store: {access: []}\n",
@@ -280,6 +288,14 @@ func TestMistakes(t *testing.T) {
 		{"negative", one + "heartbeat_ms: -1\n", "f:3: heartbeat_ms is -1; write a whole number from 1 to 10000"},
 		{"a handler without time", one + "handler_timeout_ms: 99\n",
 			"f:3: handler_timeout_ms is 99; write a whole number from 100 to 3600000"},
+		{"an admitted certificate without switches", one + "tls: {ca: a, cert: b, key: c, admit: [{subject: x}]}\n",
+			"f:3: a certificate that is admitted is not complete; write fingerprint or subject, and switches: the datapath " +
+				"ids that it may use"},
+		{"a fingerprint that is none", one + "tls: {ca: a, cert: b, key: c, admit: [{fingerprint: xy}]}\n",
+			"f:3: fingerprint \"xy\"; write the SHA-256 that `openssl x509 -noout -fingerprint -sha256 -in FILE` prints: " +
+				"64 hexadecimal digits"},
+		{"what unlisted is not", one + "tls: {ca: a, cert: b, key: c, unlisted: no way}\n",
+			"f:3: unknown unlisted \"no way\"; known: accept, refuse"},
 		{"out of range", one + "switch_timeout_ms: 1\n",
 			"f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
 		{"heartbeats too rare", one + "agent_heartbeat_ms: 2000\n",
@@ -330,7 +346,7 @@ func TestMistakes(t *testing.T) {
 		{"tls without a key", one + "tls: {ca: a, cert: b}\n",
 			"f:3: tls without key; name the files ca, cert and key, or leave `tls` out for plain TCP"},
 		{"tls with an unknown key", one + "tls: {ca: a, crt: b}\n",
-			`f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key)`},
+			`f:3: unknown key "crt"; did you mean "cert"? (known: ca, cert, key, deny, admit, unlisted)`},
 		{"tls in a home folder", one + "tls: {ca: ~/ca.pem, cert: b, key: c}\n",
 			`f:3: ca "~/ca.pem": nothing replaces the ~; write the whole path`},
 		{"tls with one name", one + "tls:\n  ca: a\n  cert: '{name}.pem'\n  key: c\n",

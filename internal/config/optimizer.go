@@ -44,9 +44,6 @@ func (p *parser) checkPlacement() error {
 	case !s.PerController:
 		return p.mistake(p.placementNode, "the placement is to be optimized, and there is one group",
 			"write groups: per-controller, or remove this section")
-	case !s.Instrumentation:
-		return p.mistake(p.placementNode, "the placement is to be optimized, and instrumentation is off",
-			"remove instrumentation: false")
 	}
 	return nil
 }

@@ -57,14 +57,17 @@ func (p *parser) parse(text []byte) error {
 		{"switch_timeout_ms", func(n *yaml.Node) error {
 			return p.millis(n, "switch_timeout_ms", 100, 3_600_000, &s.SwitchTimeout)
 		}},
+		{"switch_expiry_minutes", func(n *yaml.Node) error {
+			var minutes uint64
+			err := p.number(n, "switch_expiry_minutes", 0, 5_256_000, &minutes)
+			s.SwitchExpiry = time.Duration(minutes) * time.Minute
+			return err
+		}},
 		{"handler_timeout_ms", func(n *yaml.Node) error {
 			return p.millis(n, "handler_timeout_ms", 100, 3_600_000, &s.HandlerTimeout)
 		}},
 		{"agent_heartbeat_ms", func(n *yaml.Node) error {
 			return p.millis(n, "agent_heartbeat_ms", 10, 1000, &s.AgentHeartbeat)
-		}},
-		{"instrumentation", func(n *yaml.Node) error {
-			return p.flag(n, "instrumentation", &s.Instrumentation)
 		}},
 		{"placement", p.placement},
 		{"tls", p.tls},
@@ -325,14 +328,9 @@ func (p *parser) clusterName(n *yaml.Node) error {
 
 func (p *parser) durability(n *yaml.Node) error {
 	var s string
-	if err := p.text(n, "durability", &s); err != nil {
-		return err
-	}
+	err := p.oneOf(n, "durability", []string{string(Disk), string(Memory)}, &s)
 	p.cluster.Durability = Durability(s)
-	if p.cluster.Durability != Disk && p.cluster.Durability != Memory {
-		return p.unknown(n, "durability", s, []string{string(Disk), string(Memory)})
-	}
-	return nil
+	return err
 }
 
 // groups reads 1, or per-controller.
@@ -395,6 +393,10 @@ func (p *parser) tls(n *yaml.Node) error {
 	for _, k := range keys {
 		fields = append(fields, field{k.key, func(n *yaml.Node) error { return p.path(n, k.key, k.to) }})
 	}
+	fields = append(fields, field{"deny", func(n *yaml.Node) error { return p.path(n, "deny", &p.cluster.Deny) }},
+		field{"admit", p.admit}, field{"unlisted", func(n *yaml.Node) error {
+			return p.choice(n, "unlisted", "accept", "refuse", &p.cluster.RefuseUnlisted)
+		}})
 	if err := p.mapping(n, "tls", fields); err != nil {
 		return err
 	}

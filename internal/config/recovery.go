@@ -46,13 +46,19 @@ func (p *parser) recovery(n *yaml.Node) error {
 // choice reads one of two words.
 func (p *parser) choice(n *yaml.Node, key, no, yes string, to *bool) error {
 	var s string
-	if err := p.text(n, key, &s); err != nil {
+	err := p.oneOf(n, key, []string{no, yes}, &s)
+	*to = s == yes
+	return err
+}
+
+// oneOf reads one of a few words.
+func (p *parser) oneOf(n *yaml.Node, what string, known []string, to *string) error {
+	if err := p.text(n, what, to); err != nil {
 		return err
 	}
-	if s != no && s != yes {
-		return p.unknown(n, key, s, []string{no, yes})
+	if !slices.Contains(known, *to) {
+		return p.unknown(n, what, *to, known)
 	}
-	*to = s == yes
 	return nil
 }
 

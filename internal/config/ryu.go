@@ -18,6 +18,8 @@ type Ryu struct {
 	Applications []string // modules, or whole paths of files, in the order of the file
 	Python       string   // the executable
 	Options      []string // of ryu-manager
+	User         string   // who runs the host; "" is the user of the controller
+	Files        []string // whole paths of configuration files that applications get from the log
 	Path         []string // folders in which Python looks for modules, besides its own
 	MemoryBytes  int64    // of a host, at most
 	LogLevel     uint8    // Python's: what applications log below it is dropped
@@ -55,11 +57,26 @@ func (p *parser) ryu(n *yaml.Node) error {
 		{"python", func(n *yaml.Node) error { return p.path(n, "python", &r.Python) }},
 		{"options", func(n *yaml.Node) error { return p.texts(n, "options", &r.Options) }},
 		{"path", func(n *yaml.Node) error { return p.texts(n, "path", &r.Path) }},
+		{"user", func(n *yaml.Node) error { return p.text(n, "user", &r.User) }},
+		{"files", func(n *yaml.Node) error { return p.wholePaths(n, "files", &r.Files) }},
 		{"log_level", func(n *yaml.Node) error { return p.pythonLevel(n, &r.LogLevel) }},
 		{"memory_mb", func(n *yaml.Node) error { return p.number(n, "memory_mb", 64, 1<<20, &memory) }},
 	})
 	r.MemoryBytes = int64(memory) << 20
 	return err
+}
+
+// wholePaths reads a list of files. They are the same on all machines, so none is relative to a folder.
+func (p *parser) wholePaths(n *yaml.Node, what string, to *[]string) error {
+	if err := p.texts(n, what, to); err != nil {
+		return err
+	}
+	for _, path := range *to {
+		if !filepath.IsAbs(path) {
+			return p.mistake(n, fmt.Sprintf("%s: %q", what, path), "write the whole path, as /etc/faucet/faucet.yaml")
+		}
+	}
+	return nil
 }
 
 // texts reads a list of them.

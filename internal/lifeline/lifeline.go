@@ -11,7 +11,10 @@ import (
 // when this process dies. If that succeeds, wait is called in a goroutine, and returns when the child has ended, as
 // after cmd.Wait.
 func Start(cmd *exec.Cmd, wait func()) error {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	started := make(chan error)
 	go func() { // ends with the child
 		// Pdeathsig is about the thread that forked, not about the process: it must live as long as the

@@ -55,6 +55,9 @@ func ReasonOf(msg []byte) Reason {
 	return r
 }
 
+// MaxEpoch returns the highest epoch of a switch that is taken after the epoch last.
+func MaxEpoch(last uint64) uint64 { return experimenter.MaxEpoch(last) }
+
 // Type returns the OpenFlow type of a message, which has at least two bytes.
 func Type(msg []byte) uint8 { return msg[1] }
 

@@ -21,11 +21,26 @@ type Conn struct {
 	net.Conn // the same as tls
 	tls      *tls.Conn
 	raw      net.Conn
+	of       *Credentials
+	closed   bool        // guarded by the mutex of of
 	tell     func(error) // that the handshake has failed; may be nil
 	answered bool        // a peer that does not speak TLS was told
 }
 
-func newConn(c *tls.Conn, raw net.Conn) *Conn { return &Conn{Conn: c, tls: c, raw: raw} }
+// newConn makes one with what makes a *tls.Conn of raw and a configuration.
+func (c *Credentials) newConn(raw net.Conn, cfg *tls.Config, secure func(net.Conn, *tls.Config) *tls.Conn) *Conn {
+	conn := &Conn{raw: raw, of: c}
+	verify := cfg.VerifyConnection
+	cfg.VerifyConnection = func(s tls.ConnectionState) error {
+		if err := verify(s); err != nil {
+			return err
+		}
+		return c.enter(conn, s.PeerCertificates)
+	}
+	conn.tls = secure(raw, cfg)
+	conn.Conn = conn.tls
+	return conn
+}
 
 // NetConn returns the TCP connection.
 func (c *Conn) NetConn() net.Conn { return c.raw }
@@ -113,7 +128,10 @@ func (c *Conn) Write(b []byte) (int, error) {
 // Close closes the TCP connection without TLS's close_notify. Sending that could block on a peer that does not read,
 // while the caller holds a lock. It is not needed, because messages contain their lengths, so a cut is detected without
 // it.
-func (c *Conn) Close() error { return c.raw.Close() }
+func (c *Conn) Close() error {
+	c.of.leave(c)
+	return c.raw.Close()
+}
 
 // Peer returns the identity of the peer of a *Conn. The handshake must have finished.
 func Peer(conn net.Conn) (pki.Identity, error) {
@@ -121,11 +139,24 @@ func Peer(conn net.Conn) (pki.Identity, error) {
 	if !ok {
 		return pki.Identity{}, errors.New("the connection is not over TLS")
 	}
+	cert, err := Certificate(c)
+	if err != nil {
+		return pki.Identity{}, err
+	}
+	return pki.Of(cert)
+}
+
+// Certificate returns the certificate of the peer of a *Conn. The handshake must have finished.
+func Certificate(conn net.Conn) (*x509.Certificate, error) {
+	c, ok := conn.(*Conn)
+	if !ok {
+		return nil, errors.New("the connection is not over TLS")
+	}
 	chain := c.tls.ConnectionState().PeerCertificates
 	if len(chain) == 0 {
-		return pki.Identity{}, errors.New("the TLS handshake is not over")
+		return nil, errors.New("the TLS handshake is not over")
 	}
-	return pki.Of(chain[0])
+	return chain[0], nil
 }
 
 type connKey struct{}
@@ -154,11 +185,11 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 	if err != nil {
 		return nil, err
 	}
-	cfg := c.config(x509.ExtKeyUsageServerAuth, p)
+	cfg := c.config(x509.ExtKeyUsageServerAuth, pki.Of, p)
 	cfg.InsecureSkipVerify = true // by host name: names of holders stand for more, and VerifyConnection looks at them
-	conn := newConn(tls.Client(raw, cfg), raw)
+	conn := c.newConn(raw, cfg, tls.Client)
 	if err := conn.tls.HandshakeContext(ctx); err != nil {
-		raw.Close()
+		conn.Close()
 		if errors.Is(err, io.EOF) {
 			err = errors.New("it closed the connection in the TLS handshake: either it does not speak TLS, which " +
 				"this side does, or it refuses this side's certificate; its log says which") // which is not just an EOF
@@ -171,14 +202,19 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 // Listener wraps the connections of l in TLS, for peers that p accepts. The first Read or Write of a connection does
 // the handshake, under the deadline that is set for it.
 func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener {
-	return &listener{l, c, p, nil, nil}
+	return &listener{l, c, pki.Of, p, nil, nil}
+}
+
+// ListenerOf is Listener for peers that identify knows.
+func (c *Credentials) ListenerOf(l net.Listener, identify Identify, p Policy) net.Listener {
+	return &listener{l, c, identify, p, nil, nil}
 }
 
 // TellingListener is Listener for a server that does not log why a connection ends, such as that of net/http. It logs
 // refusals itself, as those of what. protocols are those above TLS that it offers (ALPN, RFC 7301).
 func (c *Credentials) TellingListener(l net.Listener, p Policy, what string, protocols ...string) net.Listener {
 	incidents := incident.New(c.log)
-	return &listener{l, c, p, func(from net.Addr, err error) {
+	return &listener{l, c, pki.Of, p, func(from net.Addr, err error) {
 		host, _, _ := net.SplitHostPort(from.String())
 		incidents.Warn(host, "connection refused", "to", what, "remote", from, "error", err)
 	}, protocols}
@@ -187,6 +223,7 @@ func (c *Credentials) TellingListener(l net.Listener, p Policy, what string, pro
 type listener struct {
 	net.Listener
 	credentials *Credentials
+	identify    Identify
 	policy      Policy
 	tell        func(from net.Addr, err error) // may be nil
 	protocols   []string
@@ -197,10 +234,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.policy)
+	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.identify, l.policy)
 	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
 	cfg.NextProtos = l.protocols
-	conn := newConn(tls.Server(raw, cfg), raw)
+	conn := l.credentials.newConn(raw, cfg, tls.Server)
 	if l.tell != nil {
 		conn.tell = func(err error) { l.tell(raw.RemoteAddr(), err) }
 	}
@@ -208,13 +245,13 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // config is for one connection, with somebody whose certificate is for usage.
-func (c *Credentials) config(usage x509.ExtKeyUsage, p Policy) *tls.Config {
+func (c *Credentials) config(usage x509.ExtKeyUsage, identify Identify, p Policy) *tls.Config {
 	m := c.material()
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12, // not all switches have 1.3
 		Certificates: []tls.Certificate{m.cert},
 		VerifyConnection: func(s tls.ConnectionState) error {
-			_, err := verify(s.PeerCertificates, m.roots, usage, c.now(), p)
+			_, err := m.verify(s.PeerCertificates, usage, c.now(), identify, p)
 			return err
 		},
 		SessionTicketsDisabled:      true, // so that every connection is verified anew

@@ -30,6 +30,9 @@ type Files struct {
 // reason.
 type Policy func(pki.Identity) error
 
+// Identify returns who the holder of a certificate is: pki.Of, or what knows more.
+type Identify func(*x509.Certificate) (pki.Identity, error)
+
 // Role is the policy that accepts all holders with one of these roles.
 func Role(roles ...pki.Role) Policy {
 	return func(id pki.Identity) error {
@@ -59,7 +62,7 @@ func Only(want pki.Identity) Policy {
 
 const (
 	lookEvery  = time.Second // at the files, at most
-	watchEvery = time.Hour   // they are looked at at least so often, by Watch
+	watchEvery = time.Hour   // they are looked at at least so often, by Watch, if no certificate is denied
 	expiring   = 30 * 24 * time.Hour
 	warnEvery  = 24 * time.Hour
 )
@@ -68,13 +71,15 @@ const (
 // handshake. Safe for concurrent use.
 type Credentials struct {
 	files Files
+	deny  string // file of certificates that are refused before they expire; "": none is
 	own   Policy
 	log   *slog.Logger
 	now   func() time.Time
 
 	mu      sync.Mutex // guards the fields below
 	looked  time.Time
-	seen    [3]stamp // when current was read
+	seen    [4]stamp                      // when current was read
+	live    map[*Conn][]*x509.Certificate // connections, with the certificates of their peers
 	current *material
 	failed  string    // what was wrong with the files since, as the log has it
 	warned  time.Time // that the certificate expires soon
@@ -85,14 +90,21 @@ type stamp struct{ modified, size int64 }
 
 // material is what the files held.
 type material struct {
-	cert  tls.Certificate
-	roots *x509.CertPool
+	cert   tls.Certificate
+	roots  *x509.CertPool
+	denied denied
 }
 
 // Load reads the files. The certificate must be signed by the authority, be valid, and pass own. This is checked again
 // when the files have changed; if the check then fails, the error is logged and the previous contents stay in use.
 func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
-	c := &Credentials{files: files, own: own, log: log, now: time.Now}
+	return LoadDenying(files, "", own, log)
+}
+
+// LoadDenying is Load with a file of certificates that are refused before they expire. If Watch runs, live connections
+// of their holders are closed.
+func LoadDenying(files Files, deny string, own Policy, log *slog.Logger) (*Credentials, error) {
+	c := &Credentials{files: files, deny: deny, own: own, log: log, now: time.Now}
 	if err := c.look(); err != nil {
 		return nil, err
 	}
@@ -100,9 +112,13 @@ func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 }
 
 // Watch checks the files from time to time until ctx ends, so that a process with long-lived connections warns before
-// its certificate expires.
+// its certificate expires, and closes those whose peers are denied within a second or so.
 func (c *Credentials) Watch(ctx context.Context) {
-	t := time.NewTicker(watchEvery)
+	every := watchEvery
+	if c.deny != "" {
+		every = lookEvery
+	}
+	t := time.NewTicker(every)
 	defer t.Stop()
 	for {
 		select {
@@ -133,9 +149,9 @@ func (c *Credentials) look() error {
 		return nil
 	}
 	c.looked = now
-	seen := c.files.stamps() // before they are read: what changes meanwhile is read again
+	seen := c.files.stamps(c.deny) // before they are read: what changes meanwhile is read again
 	if c.current == nil || seen != c.seen {
-		m, err := c.files.read(now, c.own)
+		m, err := c.files.read(now, c.deny, c.own)
 		if err != nil {
 			return err
 		}
@@ -143,6 +159,7 @@ func (c *Credentials) look() error {
 			c.log.Info("read the certificate files again", "certificate", c.files.Cert, "expires", m.cert.Leaf.NotAfter)
 		}
 		c.current, c.seen, c.failed, c.warned = m, seen, "", time.Time{}
+		c.cutDenied()
 	}
 	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
 		c.warned = now
@@ -153,8 +170,8 @@ func (c *Credentials) look() error {
 	return nil
 }
 
-func (f Files) stamps() (s [3]stamp) {
-	for i, name := range []string{f.CA, f.Cert, f.Key} {
+func (f Files) stamps(deny string) (s [4]stamp) {
+	for i, name := range []string{f.CA, f.Cert, f.Key, deny} {
 		if info, err := os.Stat(name); err == nil { // else reading it will tell
 			s[i] = stamp{info.ModTime().UnixNano(), info.Size()}
 		}
@@ -162,7 +179,7 @@ func (f Files) stamps() (s [3]stamp) {
 	return s
 }
 
-func (f Files) read(now time.Time, own Policy) (*material, error) {
+func (f Files) read(now time.Time, deny string, own Policy) (*material, error) {
 	m := &material{roots: x509.NewCertPool()}
 	ca, err := os.ReadFile(f.CA)
 	if err != nil {
@@ -174,6 +191,9 @@ func (f Files) read(now time.Time, own Policy) (*material, error) {
 	if m.cert, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
 		return nil, fmt.Errorf("certificate and key: %w", err)
 	}
+	if m.denied, err = readDenied(deny); err != nil {
+		return nil, err
+	}
 	chain := []*x509.Certificate{m.cert.Leaf}
 	for _, der := range m.cert.Certificate[1:] {
 		c, err := x509.ParseCertificate(der)
@@ -182,26 +202,29 @@ func (f Files) read(now time.Time, own Policy) (*material, error) {
 		}
 		chain = append(chain, c)
 	}
-	if _, err := verify(chain, m.roots, x509.ExtKeyUsageAny, now, own); err != nil {
+	if _, err := m.verify(chain, x509.ExtKeyUsageAny, now, pki.Of, own); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Cert, err)
 	}
 	return m, nil
 }
 
 // verify returns the identity of a chain of certificates, the holder's first.
-func verify(chain []*x509.Certificate, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time,
+func (m *material) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time, identify Identify,
 	p Policy) (pki.Identity, error) {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {
 		between.AddCert(c)
 	}
 	leaf := chain[0]
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: now,
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: m.roots, Intermediates: between, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{usage}})
 	if err != nil {
 		return pki.Identity{}, refusal(leaf, remedy(err, leaf))
 	}
-	id, err := pki.Of(leaf)
+	if err := m.denied.check(chain); err != nil {
+		return pki.Identity{}, refusal(leaf, err)
+	}
+	id, err := identify(leaf)
 	if err == nil {
 		err = p(id)
 	}

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 const (
@@ -70,6 +72,19 @@ type Request struct {
 	Identity
 	Addresses []string // host names and IP addresses of the holder; a switch that has one may serve its database
 	Days      int      // until it expires
+	// Switches are the datapath ids for which a switch or an agent may speak; none: it does not say.
+	Switches []openflow.DatapathID
+}
+
+func (r Request) validate() error {
+	switch n := len(r.Switches); {
+	case n > 0 && r.Role != Switch && r.Role != Agent:
+		return fmt.Errorf("a certificate of %s speaks for no switch: only those of switches and agents have datapath "+
+			"ids", r.Identity)
+	case n > MaxDatapaths:
+		return fmt.Errorf("%d datapath ids: a certificate has at most %d; give each switch its own", n, MaxDatapaths)
+	}
+	return r.Identity.validate()
 }
 
 // validDNS is what a certificate takes for a host name.
@@ -84,6 +99,9 @@ func Issue(dir string, r Request, now time.Time) error {
 	template := &x509.Certificate{Subject: pkix.Name{Organization: []string{"Holdfast"},
 		OrganizationalUnit: []string{string(r.Role)}, CommonName: r.Name}}
 	template.URIs = append(template.URIs, r.uri())
+	for _, id := range r.Switches {
+		template.URIs = append(template.URIs, datapathURI(id))
+	}
 	for _, a := range r.Addresses {
 		if ip := net.ParseIP(a); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)

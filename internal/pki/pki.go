@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // Role is what the holder of a certificate may be.
@@ -38,6 +40,33 @@ type Identity struct {
 func (i Identity) String() string { return string(i.Role) + " " + i.Name }
 
 const scheme = "holdfast"
+
+// datapathScheme is that of the URIs with the datapath ids for which the holder may speak, another alternative name for
+// each: holdfast-datapath:00000000000000a1.
+const datapathScheme = "holdfast-datapath"
+
+// MaxDatapaths bounds the datapath ids in a certificate.
+const MaxDatapaths = 256
+
+func datapathURI(id openflow.DatapathID) *url.URL {
+	return &url.URL{Scheme: datapathScheme, Opaque: id.String()}
+}
+
+// Datapaths returns the datapath ids for which the holder of a certificate may speak, in order. None: it does not say.
+func Datapaths(cert *x509.Certificate) (ids []openflow.DatapathID, err error) {
+	for _, u := range cert.URIs {
+		if u.Scheme != datapathScheme {
+			continue
+		}
+		id, err := openflow.ParseDatapathID(u.Opaque)
+		if err != nil || id == 0 || u.String() != datapathURI(id).String() {
+			return nil, fmt.Errorf("its alternative name %q is not of the form %s:0000000000000001", u, datapathScheme)
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
 
 func (i Identity) uri() *url.URL {
 	return &url.URL{Scheme: scheme, Host: string(i.Role), Path: "/" + i.Name}

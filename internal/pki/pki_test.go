@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // authority creates an authority with a certificate of every role, named like the role.
@@ -94,6 +95,46 @@ func TestCertificatesSayWhoAndForWhat(t *testing.T) {
 	}
 	if _, err := pki.Of(ca); err == nil {
 		t.Error("the authority's own certificate passes for somebody's")
+	}
+}
+
+// A certificate says for which switches its holder speaks, also when it is renewed. Only those of switches and agents
+// do.
+func TestDatapathsInCertificates(t *testing.T) {
+	dir := authority(t)
+	r := request(pki.Agent, "two")
+	r.Switches = []openflow.DatapathID{0xb2, 0xa1}
+	if err := pki.Issue(dir, r, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for renewed := range 2 {
+		cert := read(t, pki.CertFile(dir, "two"))
+		ids, err := pki.Datapaths(cert)
+		if err != nil || !slices.Equal(ids, []openflow.DatapathID{0xa1, 0xb2}) {
+			t.Errorf("renewed %d times: datapath ids %v, %v", renewed, ids, err)
+		}
+		if id, err := pki.Of(cert); err != nil || id != r.Identity {
+			t.Errorf("renewed %d times: identity %v, %v", renewed, id, err)
+		}
+		if err := pki.Renew(dir, "two", 5, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ids, err := pki.Datapaths(read(t, pki.CertFile(dir, "agent"))); err != nil || len(ids) > 0 {
+		t.Errorf("of one without: %v, %v", ids, err)
+	}
+	for _, text := range []string{"1", "00000000000000A1", "0x00000000000000a1", "0000000000000000", ""} {
+		cert := &x509.Certificate{URIs: []*url.URL{{Scheme: "holdfast-datapath", Opaque: text}}}
+		if ids, err := pki.Datapaths(cert); err == nil {
+			t.Errorf("%q is taken for %v", text, ids)
+		}
+	}
+	for _, wrong := range []pki.Request{{Identity: pki.Identity{Role: pki.Operator, Name: "o"}, Days: 1,
+		Switches: r.Switches}, {Identity: pki.Identity{Role: pki.Switch, Name: "many"}, Days: 1,
+		Switches: make([]openflow.DatapathID, pki.MaxDatapaths+1)}} {
+		if err := pki.Issue(dir, wrong, time.Now()); err == nil {
+			t.Errorf("a certificate of %s for %d switches was issued", wrong.Identity, len(wrong.Switches))
+		}
 	}
 }
 

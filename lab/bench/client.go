@@ -38,13 +38,39 @@ func (w *webClient) ask(ctx context.Context, c *cluster.Controller, method, path
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err == nil && resp.StatusCode/100 != 2 {
-		err = fmt.Errorf("%s %s at %s: %s: %s", method, path, c.Name, resp.Status, answer)
+		err = &statusError{resp.StatusCode,
+			fmt.Sprintf("%s %s at %s: %s: %s", method, path, c.Name, resp.Status, answer)}
 	}
 	return answer, err
 }
 
+// statusError is an answer that is none of 200 to 299.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// repeat is ask for what may be executed twice: it asks again if the leader has changed.
+func (w *webClient) repeat(ctx context.Context, c *cluster.Controller, method, path string, body []byte) ([]byte,
+	error) {
+	for range repeats {
+		answer, err := w.ask(ctx, c, method, path, body)
+		if e, is := errors.AsType[*statusError](err); !is || e.status != http.StatusServiceUnavailable {
+			return answer, err
+		}
+		time.Sleep(repeatPause)
+	}
+	return w.ask(ctx, c, method, path, body)
+}
+
+// How often, and after how long, a request is repeated.
+const repeats, repeatPause = 100, 100 * time.Millisecond
+
 // timed has callers call f again and again for about so long, n counting the calls of each. It returns how long calls
-// took, in µs. before, unless it is nil, is called before each one, and is not timed.
+// took, in µs. The error errEnough ends the calls of a caller, and is none. before, unless it is nil, is called before
+// each one, and is not timed.
 func timed(callers int, about time.Duration, before func(i, n int), f func(i, n int) error) ([]float64, error) {
 	var mu sync.Mutex // guards all
 	var all []float64
@@ -56,7 +82,9 @@ func timed(callers int, about time.Duration, before func(i, n int), f func(i, n 
 				before(i, n)
 			}
 			asked := time.Now()
-			if err := f(i, n); err != nil {
+			if err := f(i, n); errors.Is(err, errEnough) {
+				break
+			} else if err != nil {
 				return err
 			}
 			took = append(took, micros(time.Since(asked)))
@@ -68,6 +96,8 @@ func timed(callers int, about time.Duration, before func(i, n int), f func(i, n 
 	})
 	return all, err
 }
+
+var errEnough = errors.New("it is enough")
 
 // together runs n functions side by side, and waits for them.
 func together(n int, f func(i int) error) error {

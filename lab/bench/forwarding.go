@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
-	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
@@ -182,11 +180,7 @@ func (s *forwardingSample) startCluster(ctx context.Context, binary, dir string)
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	file, err := config.Load(s.c.ClusterFile(), []string{exchange.Name})
-	if err != nil {
-		return err
-	}
-	if s.mover, err = client.New(file, slog.New(slog.DiscardHandler), nil); err != nil {
+	if s.mover, err = newOperator(s.c, exchange.Name); err != nil {
 		return err
 	}
 	return s.c.WaitHome(ctx)

@@ -151,7 +151,8 @@ func newVoyage(ctx context.Context, c *cluster.Cluster) (v *voyage, err error) {
 		if err != nil {
 			return v, err
 		}
-		v.ends = append(v.ends, load.Connect(conn, openflow.DatapathID(i+1), func(p []byte) { v.arrived(i, p) }))
+		v.ends = append(v.ends, load.Connect(conn, openflow.DatapathID(i+1),
+			load.Taps{PacketOut: func(m *of13.PacketOut) { v.arrived(i, m.Data) }}))
 		s, err := c.Wait(ctx, "the switches to be up", func(s cluster.Status) bool {
 			return len(s.Switches) == i+1 && !slices.ContainsFunc(s.Switches, func(sw cluster.SwitchStatus) bool {
 				return sw.State != "up" || sw.Role != "master" || sw.CommandsSent == 0 ||

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // Migration measures how long an actor pauses while it moves from group to group, under load: three controllers lead a
@@ -74,7 +75,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	if err := c.WaitHome(ctx); err != nil {
 		return err
 	}
-	mover, err := newMover(c)
+	mover, err := newOperator(c, exchange.Name)
 	if err != nil {
 		return err
 	}
@@ -113,8 +114,9 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	return nil
 }
 
-func newMover(c *cluster.Cluster) (*client.Client, error) {
-	file, err := config.Load(c.ClusterFile(), []string{exchange.Name})
+// newOperator returns a client of a cluster's operator. apps are the applications of the cluster.
+func newOperator(c *cluster.Cluster, apps ...string) (*client.Client, error) {
+	file, err := config.Load(c.ClusterFile(), apps)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +158,8 @@ func newCrowd(ctx context.Context, c *cluster.Cluster, size int) (w *crowd, err 
 		if err != nil {
 			return w, err
 		}
-		w.ends = append(w.ends, load.Connect(conn, openflow.DatapathID(i+1), func(p []byte) { w.arrived(i, p) }))
+		w.ends = append(w.ends, load.Connect(conn, openflow.DatapathID(i+1),
+			load.Taps{PacketOut: func(m *of13.PacketOut) { w.arrived(i, m.Data) }}))
 	}
 	_, err = c.Wait(ctx, "the switches to be up", func(s cluster.Status) bool {
 		up := 0

@@ -138,9 +138,8 @@ func (s Store) ours(ctx context.Context, progress Progress, f map[string]float64
 			return err
 		})
 	}
-	via := rpc.Transport(nil)
-	defer via.CloseIdleConnections()
-	on := rpc.NewCaller(via, leader.REST)
+	on := rpc.NewCaller(nil, leader.REST)
+	defer on.Close()
 	if err == nil {
 		err = s.unary(ctx, progress, on, s.Clients, "unary_updates_per_s", "unary_update", put, f)
 	}
@@ -164,12 +163,12 @@ func (s Store) asked(ctx context.Context, c *cluster.Cluster) (*cluster.Controll
 // stale adds the figures of reads at the followers, in requests of one batch each.
 func (s Store) stale(ctx context.Context, progress Progress, c *cluster.Cluster, get func(int) store.Op,
 	f map[string]float64) error {
-	via := rpc.Transport(nil)
-	defer via.CloseIdleConnections()
 	var callers []*rpc.Caller
 	for _, n := range c.Controllers() {
 		if st, err := n.Status(ctx); err == nil && (st.Role == "follower" || s.Buckets > 1) {
-			callers = append(callers, rpc.NewCaller(via, n.REST))
+			on := rpc.NewCaller(nil, n.REST)
+			defer on.Close()
+			callers = append(callers, on)
 		}
 	}
 	if len(callers) == 0 {

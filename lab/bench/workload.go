@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +23,7 @@ type StoreWorkload struct {
 	Binary     string // the holdfast binary
 	Workload   string
 	Variant    string
-	Flows      int // at a time
+	Flows      int // at a time; 0: Run looks for the most whose p90 is at most a millisecond
 	Clients    int
 	Seconds    int
 	Durability string
@@ -34,6 +33,7 @@ type StoreWorkload struct {
 type workload struct {
 	app    string
 	packet func(n int) onstore.Packet
+	rows   int // that each packet adds to the namespace
 	paper  map[onstore.Variant]figures
 }
 
@@ -89,25 +89,25 @@ var workloads = map[string]workload{
 		p := fromHost(n)
 		p.Dst = broadcast
 		return p
-	}, map[onstore.Variant]figures{onstore.Plain: {"W(113,1)", 0}}},
-	"ls-ucast": {"learning", fromHost, map[onstore.Variant]figures{
+	}, 0, map[onstore.Variant]figures{onstore.Plain: {"W(113,1)", 0}}},
+	"ls-ucast": {"learning", fromHost, 0, map[onstore.Variant]figures{
 		onstore.Plain: {"W(113,1) R(36,77)", 12_000}, onstore.Component: {"(56,6)", 22_000},
 		onstore.Cached: {"W(29,1) R(27,6), at worst", 21_500}}},
 	"lb-arp": {"balancer", func(n int) onstore.Packet {
 		p := toVIP(n)
 		p.Dst, p.Type, p.ARP = broadcast, packet.ARP, packet.ARPRequest
 		return p
-	}, map[onstore.Variant]figures{
+	}, 0, map[onstore.Variant]figures{
 		onstore.Plain: {"R(104,8) R(29,509)", 0}, onstore.References: {"R(104,509)", 0},
 		onstore.Versions: {"R(104,513)", 0}, onstore.Columned: {"R(62,324)", 0}}},
-	"lb-vip": {"balancer", toVIP, map[onstore.Variant]figures{
+	"lb-vip": {"balancer", toVIP, 0, map[onstore.Variant]figures{
 		onstore.Plain:      {"R(104,8) R(29,509) R(30,369) W(772,1) R(32,221)", 5_400},
 		onstore.References: {"R(104,509) R(30,369) W(772,1) R(32,221)", 0},
 		onstore.Versions:   {"R(104,513) R(30,373) W(403,1) R(32,225)", 0},
 		onstore.Columned:   {"R(62,324) R(30,373) W(403,1) R(32,225)", 6_500},
 		onstore.Component:  {"R(62,324) W(11,4) R(44,4)", 11_400},
 		onstore.Cached:     {"W(21,4)", 21_400}}},
-	"dm-known": {"devices", fromHost, map[onstore.Variant]figures{
+	"dm-known": {"devices", fromHost, 0, map[onstore.Variant]figures{
 		onstore.Plain:      {"R(408,8) R(26,1444) W(2942,0) R(408,8) R(26,1369)", 5_000},
 		onstore.References: {"R(408,1274) W(2602,0) R(408,1199)", 0},
 		onstore.Versions:   {"R(408,1278) W(1316,1) R(408,1203)", 0},
@@ -118,7 +118,7 @@ var workloads = map[string]workload{
 		p := fromHost(n)
 		p.Src, p.From, p.Type, p.ARP = hostMAC(knownHosts+n), hostIP(knownHosts+n), packet.ARP, packet.ARPReply
 		return p
-	}, map[onstore.Variant]figures{
+	}, 3, map[onstore.Variant]figures{
 		onstore.Plain:      {"R(408,0) W(21,4) W(1395,1) W(416,0) R(386,0) W(517,0) R(408,8) R(26,1378)", 3_000},
 		onstore.References: {"R(408,0) W(21,4) W(1225,1) W(416,0) R(386,0) W(517,0) R(408,1208)", 0},
 		onstore.Versions:   {"R(408,0) W(21,4) W(1225,1) W(416,0) R(386,0) W(517,0) R(408,1212)", 0},
@@ -146,7 +146,7 @@ func (s StoreWorkload) Validate() error {
 	case !slices.Contains(w.variants(), s.Variant):
 		return &FieldError{"variant", s.Variant, fmt.Sprintf("one of %v for %s", w.variants(), s.Workload)}
 	}
-	return cmp.Or(inRange("flows", s.Flows, 1, 4096), inRange("clients", s.Clients, 1, 64),
+	return cmp.Or(inRange("flows", s.Flows, 0, maxFlows), inRange("clients", s.Clients, 1, 64),
 		inRange("seconds", s.Seconds, 1, 60), isDurability(s.Durability))
 }
 
@@ -199,18 +199,19 @@ func (s StoreWorkload) Run(ctx context.Context, progress Progress) (Report, erro
 		return Report{}, err
 	}
 	progress.show(0, "preparing "+s.Workload)
-	clients := make([]*domain, s.Clients)
-	for i := range clients {
-		if clients[i], err = s.domain(ctx, w, fmt.Sprint("domain", i), leader.REST); err != nil {
-			return Report{}, c.WithLogs(err)
-		}
-		defer clients[i].close()
-	}
+	load := &flowLoad{StoreWorkload: s, workload: w, leader: leader.REST}
+	defer load.close()
 	r := Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
-		"flows": s.Flows, "clients": s.Clients, "seconds": s.Seconds, "durability": s.Durability,
+		"clients": s.Clients, "seconds": s.Seconds, "durability": s.Durability,
 		"replicas": "3 processes on loopback, which share the machine with the clients", "paper_operations": "-"}}
 	paper := w.paper[onstore.Variant(s.Variant)]
-	if r.Figures, err = s.measure(ctx, progress, w, clients, r.Setup); err != nil {
+	r.Figures, err = s.measure(progress, r.Setup, func(flows int, about time.Duration) (offer, error) {
+		return load.run(ctx, flows, about)
+	})
+	if err == nil {
+		err = load.count(ctx, r.Figures, r.Setup)
+	}
+	if err != nil {
 		return Report{}, c.WithLogs(err)
 	}
 	if paper.operations != "" {
@@ -266,38 +267,6 @@ func (s StoreWorkload) domain(ctx context.Context, w workload, namespace, addres
 		return nil, err
 	}
 	return c, nil
-}
-
-// measure measures the flows, and what one of them asks for.
-func (s StoreWorkload) measure(ctx context.Context, progress Progress, w workload, clients []*domain,
-	setup map[string]any) (map[string]float64, error) {
-	about := time.Duration(s.Seconds) * time.Second
-	stop := progress.during(about, s.Workload)
-	began := time.Now()
-	took, err := timed(s.Flows, about, nil, func(i, n int) error {
-		p := w.packet(n*s.Flows + i)
-		_, err := clients[i%len(clients)].app.Handle(ctx, &p)
-		return err
-	})
-	elapsed := time.Since(began).Seconds()
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	f := map[string]float64{"flows_per_s": float64(len(took)) / elapsed, "p50_ms": quantile(took, 0.5) / 1000,
-		"p90_ms": quantile(took, 0.9) / 1000}
-	c := clients[0]
-	counting, err := onstore.New(w.app, onstore.Variant(s.Variant), &c.sizes, &countedCache{c})
-	if err != nil {
-		return nil, err
-	}
-	p := w.packet(1 << 22)
-	if _, err := counting.Handle(ctx, &p); err != nil {
-		return nil, err
-	}
-	f["ops_per_flow"], f["bytes_per_flow"] = float64(len(c.sizes.operations)), float64(c.sizes.bytes)
-	setup["operations"] = cmp.Or(strings.Join(c.sizes.operations, " "), "none")
-	return f, nil
 }
 
 // countedCache is a cache that notes what it asks the store for.

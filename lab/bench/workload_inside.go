@@ -47,7 +47,8 @@ func (s StoreWorkload) inside(ctx context.Context, progress Progress, w workload
 		}
 		t := &sender{done: make(chan error, 1)}
 		t.packet = func(n int) onstore.Packet { return w.packet(n*insideSwitches + i) }
-		t.on = load.Connect(conn, openflow.DatapathID(i+1), t.answered)
+		t.on = load.Connect(conn, openflow.DatapathID(i+1),
+			load.Taps{PacketOut: func(m *of13.PacketOut) { t.answered(m.Data) }})
 		defer t.on.Close()
 		senders = append(senders, t)
 	}
@@ -60,23 +61,21 @@ func (s StoreWorkload) inside(ctx context.Context, progress Progress, w workload
 	}); err != nil {
 		return Report{}, c.WithLogs(err)
 	}
-	if _, err := sendAll(ctx, senders, s.Flows, knownHosts); err != nil { // so that hosts are known
+	if _, err := sendAll(ctx, senders, insideSwitches, knownHosts); err != nil { // so that hosts are known
 		return Report{}, c.WithLogs(err)
 	}
-	about := time.Duration(s.Seconds) * time.Second
-	stop := progress.during(about, s.Workload)
-	began := time.Now()
-	took, err := sendAll(ctx, senders, s.Flows, int(about/time.Microsecond))
-	elapsed := time.Since(began).Seconds()
-	stop()
+	r := Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
+		"seconds": s.Seconds, "durability": s.Durability, "switches": insideSwitches,
+		"operations": "none: handlers of 3 controllers, which share the machine with the switches and an agent"}}
+	r.Figures, err = s.measure(progress, r.Setup, func(flows int, about time.Duration) (offer, error) {
+		began := time.Now()
+		took, err := sendAll(ctx, senders, flows, int(about/time.Microsecond))
+		return offerOf(max(1, flows/insideSwitches)*insideSwitches, took, time.Since(began)), err
+	})
 	if err != nil {
 		return Report{}, c.WithLogs(err)
 	}
-	return Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
-		"flows": s.Flows, "seconds": s.Seconds, "durability": s.Durability, "switches": insideSwitches,
-		"operations": "none: handlers of 3 controllers, which share the machine with the switches and an agent"},
-		Figures: map[string]float64{"flows_per_s": float64(len(took)) / elapsed, "p50_ms": quantile(took, 0.5) / 1000,
-			"p90_ms": quantile(took, 0.9) / 1000}}, nil
+	return r, nil
 }
 
 // addVirtual makes the virtual addresses of the balancer.

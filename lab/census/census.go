@@ -15,6 +15,9 @@ import (
 // Name is that of the application.
 const Name = "census"
 
+// EtherType is that of frames: one for local experiments.
+const EtherType = 0x88b5
+
 // HostPort is the port at which each switch has its host.
 const HostPort of13.Port = 1
 
@@ -242,7 +245,7 @@ func Frame(from, to int, sent uint64) []byte {
 	frame := make([]byte, 60)
 	copy(frame, hostMAC(to))
 	copy(frame[6:], hostMAC(from))
-	binary.BigEndian.PutUint16(frame[12:], 0x88b5) // for local experiments
+	binary.BigEndian.PutUint16(frame[12:], EtherType)
 	binary.BigEndian.PutUint64(frame[14:], uint64(from))
 	binary.BigEndian.PutUint64(frame[22:], sent)
 	return frame

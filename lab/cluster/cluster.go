@@ -58,8 +58,10 @@ type Config struct {
 // Ryu is the section of that name in the cluster file.
 type Ryu struct {
 	Python   string   `json:"python,omitempty"`
+	User     string   `json:"user,omitempty"`
 	Options  []string `json:"options,omitempty"`
 	Path     []string `json:"path,omitempty"`
+	Files    []string `json:"files,omitempty"`
 	MemoryMB int      `json:"memory_mb,omitempty"`
 	LogLevel string   `json:"log_level,omitempty"`
 }
@@ -268,9 +270,9 @@ func (c *Cluster) text(controllers []*Controller, route func(to, address string)
 		fmt.Fprintf(&b, "heartbeat_ms: %d\nelection_ms: %d\n", max(1, e.Milliseconds()/10), e.Milliseconds())
 	}
 	if c.cfg.TLS {
-		fmt.Fprintf(&b, "tls:\n  ca: %s\n  cert: %s\n  key: %s\n",
+		fmt.Fprintf(&b, "tls:\n  ca: %s\n  cert: %s\n  key: %s\n  deny: %s\n",
 			pki.CertFile(c.Authority(), pki.AuthorityName), pki.CertFile(c.Authority(), "{name}"),
-			pki.KeyFile(c.Authority(), "{name}"))
+			pki.KeyFile(c.Authority(), "{name}"), c.denyFile())
 	}
 	return []byte(b.String())
 }

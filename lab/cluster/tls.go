@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
@@ -14,6 +16,17 @@ import (
 
 // Authority is the folder of the cluster's certificate authority, with Config.TLS.
 func (c *Cluster) Authority() string { return filepath.Join(c.cfg.Dir, "pki") }
+
+func (c *Cluster) denyFile() string { return filepath.Join(c.Authority(), "deny.txt") }
+
+// Deny replaces the certificates that all processes refuse, each by its serial number or fingerprint.
+func (c *Cluster) Deny(certificates ...string) error {
+	next := c.denyFile() + ".new"
+	if err := os.WriteFile(next, []byte(strings.Join(certificates, "\n")), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, c.denyFile())
+}
 
 // Issue makes a certificate of the cluster's authority, for a switch for example, and returns its files.
 func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
@@ -26,6 +39,9 @@ func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
 // makeAuthority makes it with the certificates of all processes, and of this one as an operator.
 func (c *Cluster) makeAuthority() error {
 	if err := pki.Init(c.Authority(), time.Now()); err != nil {
+		return err
+	}
+	if err := c.Deny(); err != nil {
 		return err
 	}
 	for _, a := range c.agents {

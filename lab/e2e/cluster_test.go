@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/e2e/apps"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -108,6 +109,23 @@ func (s *testCluster) connectTo(agents ...*cluster.Agent) {
 		s.switches = append(s.switches, dialSwitch(s.t, openflow.DatapathID(n), "127.0.0.1", a.Listen, s.tally))
 		s.waitUp(n)
 	}
+}
+
+// ring starts embedded switches with the first agent, in a ring: port 1 of each leads to port 2 of the next one. They
+// have so many ports. It waits until all are up.
+func (s *testCluster) ring(size, ports int) (ring []*vswitch.Runner, links []*vswitch.Link) {
+	s.t.Helper()
+	for i := range size {
+		r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{s.Agents()[0].Listen},
+			Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, ports)}})
+		s.t.Cleanup(r.Close)
+		ring = append(ring, r)
+	}
+	for i := range ring {
+		links = append(links, vswitch.Connect(ring[i].Port(1), ring[(i+1)%size].Port(2)))
+	}
+	s.waitUp(size)
+	return ring, links
 }
 
 func (s *testCluster) waitUp(n int) cluster.Status {

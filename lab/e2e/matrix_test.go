@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/advice"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
@@ -60,8 +62,9 @@ func TestMatrix(t *testing.T) {
 	if fmt.Sprint(printed.Cells) != fmt.Sprint(m.Cells) {
 		t.Errorf("holdfast matrix says %+v, and the API %+v", printed.Cells, m.Cells)
 	}
-	for _, command := range []string{"matrix", "actors"} {
-		text, err := s.Command(s.ctx, command)
+	s.advised()
+	for _, command := range [][]string{{"matrix"}, {"actors"}, {"actors", "--advice"}} {
+		text, err := s.Command(s.ctx, command...)
 		s.check(err)
 		t.Logf("holdfast %s\n%s", command, text)
 	}
@@ -84,6 +87,20 @@ func (s *streamCluster) centralised(packets int) {
 	if i < 0 || a.Actors[i].Inputs != uint64(packets+len(s.switches)) || len(a.Actors[i].Peers) != len(s.switches) ||
 		a.Actors[i].BusyMs == 0 || a.Actors[i].Bytes == 0 {
 		s.t.Errorf("actors %+v", a.Actors)
+	}
+}
+
+// advised checks that the handler of the application is the first thing that is worth a change, and the reason.
+func (s *streamCluster) advised() {
+	s.t.Helper()
+	var a controller.Advice
+	s.get(s.Controllers()[0], "/v1/advice", &a)
+	if len(a.Items) == 0 || a.Items[0].Kind != advice.Centralised || a.Items[0].App != exchange.Name ||
+		a.Items[0].Message != "PACKET_IN" || !strings.Contains(a.Items[0].Why, "exchange.go") {
+		s.t.Errorf("advice %+v", a)
+	}
+	if !slices.ContainsFunc(a.Items, func(i advice.Item) bool { return i.Kind == advice.Crosses }) {
+		s.t.Errorf("no advice on what crosses groups: %+v", a)
 	}
 }
 

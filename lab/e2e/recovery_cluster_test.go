@@ -33,9 +33,9 @@ type recoveryCluster struct {
 	links map[[2]int]*netlab.Link // by the numbers of switches, counted from 1
 }
 
-// startRecovery builds a network with links between some of the switches. recovery and bfd are the contents of
-// these sections of the configuration.
-func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, recovery, bfd string,
+// startRecovery builds a network with links between some of the switches. protection and bfd are the contents of
+// sections recovery and bfd of the configuration. Other applications than recovery are those of cfg.
+func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, protection, bfd string,
 	links ...[2]int) *recoveryCluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hf-db-") // short: the path of a socket has at most 107 bytes
@@ -43,10 +43,12 @@ func (m mode) startRecovery(t *testing.T, switches int, cfg cluster.Config, reco
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	cfg.Apps, cfg.Binary, cfg.Patience = []string{"recovery"}, plain, 4*patience
+	if cfg.Binary, cfg.Patience = plain, 4*patience; cfg.Apps == nil {
+		cfg.Apps = []string{recovery.Name}
+	}
 	// otherwise the log does not contain what edge sent
 	cfg.Levels = map[string]map[string]string{"edge": {"packet_in": "exactly_once"}}
-	cfg.Sections += fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", recovery, dir, bfd)
+	cfg.Sections += fmt.Sprintf("recovery: {%s}\nbfd: {database: \"unix:%s/{dpid}\", %s}\n", protection, dir, bfd)
 	r := &recoveryCluster{testCluster: m.start(t, switches, cfg), links: map[[2]int]*netlab.Link{}}
 	lab := r.lab()
 	for i := range switches {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -18,34 +19,20 @@ import (
 )
 
 // TestRun takes the place of ryu-manager, with a learning switch of Ryu and two Open vSwitches between three hosts:
-// pings pass, and soon by flow entries.
+// pings pass, and soon by flow entries. The application is for OpenFlow 1.3, or 1.0 as that of Ryu's tutorial.
 func TestRun(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
+	for _, name := range []string{"simple_switch_13", "simple_switch"} {
+		t.Run(name, func(t *testing.T) { runsAlone(t, "ryu.app."+name) })
+	}
+}
+
+func runsAlone(t *testing.T, app string) {
 	r := needRyu(t)
 	lab := netlab.ForTest(t)
 	address := freeAddress(t, lab.Addr().String())
-	host, port, err := net.SplitHostPort(address)
-	check(t, err)
-	restHost, restPort, err := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
-	check(t, err)
-	cmd := exec.Command(plain, "run", "--python", r.Python, "--ofp-listen-host", host, "--ofp-tcp-listen-port", port,
-		"--wsapi-host", restHost, "--wsapi-port", restPort, "ryu.app.simple_switch_13")
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(r.Path, ":"))
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	check(t, cmd.Start())
-	ended := false
-	t.Cleanup(func() {
-		if !ended {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // killed
-		}
-		if t.Failed() {
-			t.Log(log.String())
-		}
-	})
+	end := startRun(t, r, address, app)
 	var hosts []*netlab.Host
 	var between []*netlab.Switch
 	for i := range 2 {
@@ -54,7 +41,7 @@ func TestRun(t *testing.T) {
 		check(t, sw.SetControllers(address))
 		between = append(between, sw)
 	}
-	_, err = lab.Connect(between[0], between[1])
+	_, err := lab.Connect(between[0], between[1])
 	check(t, err)
 	for i := range 3 {
 		h, err := lab.AddHost(fmt.Sprintf("h%d", i+1),
@@ -86,10 +73,66 @@ func TestRun(t *testing.T) {
 			t.Errorf("no flow entry was learned:\n%s", text)
 		}
 	}
-	check(t, cmd.Process.Signal(syscall.SIGINT))
-	ended = true
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("run ended with %v", err)
+	end()
+}
+
+// TestRunReachesOut: sockets and programs of applications work in holdfast run.
+func TestRunReachesOut(t *testing.T) {
+	t.Parallel()
+	r := needRyu(t)
+	answers := freeAddress(t, "127.0.0.1")
+	end := startRun(t, r, freeAddress(t, "127.0.0.1"), "testdata/answering.py", "ANSWERS="+answers)
+	var conn net.Conn
+	await.Until(t, "the application listens", func() (listens bool) {
+		var err error
+		conn, err = net.Dial("tcp", answers)
+		return err == nil
+	})
+	defer conn.Close()
+	check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	for _, word := range []string{"one", "two"} {
+		_, err := io.WriteString(conn, word+"\n")
+		check(t, err)
+		got := make([]byte, len(word)+1)
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != strings.ToUpper(word)+"\n" {
+			t.Fatalf("the program that the application starts for %s says %q, %v", word, got, err)
+		}
+	}
+	end()
+}
+
+// startRun starts holdfast run with an application, where switches find it at an address. The returned function
+// interrupts it.
+func startRun(t *testing.T, r cluster.Ryu, address, app string, env ...string) (end func()) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	check(t, err)
+	restHost, restPort, err := net.SplitHostPort(freeAddress(t, "127.0.0.1"))
+	check(t, err)
+	cmd := exec.Command(plain, "run", "--python", r.Python, "--ofp-listen-host", host, "--ofp-tcp-listen-port", port,
+		"--wsapi-host", restHost, "--wsapi-port", restPort, app)
+	cmd.Env = append(append(os.Environ(), "PYTHONPATH="+strings.Join(r.Path, ":")), env...)
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	check(t, cmd.Start())
+	ended := false
+	t.Cleanup(func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	return func() {
+		t.Helper()
+		check(t, cmd.Process.Signal(syscall.SIGINT))
+		ended = true
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("run ended with %v", err)
+		}
 	}
 }
 

@@ -99,7 +99,7 @@ func (r *ryuCluster) leftOut() (n int) {
 func TestRyuDivergence(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
-	for _, from := range []string{"proc", "socket", "threads"} {
+	for _, from := range []string{"proc", "socket"} {
 		t.Run(from, func(t *testing.T) {
 			t.Parallel()
 			r := withAgents.startRyu(t, 1, cluster.Config{Apps: []string{"ryu.app.simple_switch_13", ownApp(t, "bad")}})

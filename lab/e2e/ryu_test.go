@@ -87,8 +87,14 @@ var starting = make(chan struct{}, 2)
 // startRyu is start for a cluster with Ryu applications. options are those of ryu-manager.
 func (m mode) startRyu(t *testing.T, switches int, cfg cluster.Config, options ...string) *ryuCluster {
 	t.Helper()
+	return m.startRyuWith(t, switches, cfg, func(r *cluster.Ryu) { r.Options = options })
+}
+
+// startRyuWith is start for a cluster with Ryu applications, whose host is configured by the function.
+func (m mode) startRyuWith(t *testing.T, switches int, cfg cluster.Config, configure func(*cluster.Ryu)) *ryuCluster {
+	t.Helper()
 	ryu := needRyu(t)
-	ryu.Options = options
+	configure(&ryu)
 	cfg.Ryu, cfg.Binary, cfg.Election, cfg.LogLevel = &ryu, plain, 4*election, "debug"
 	cfg.Patience = ryuPatience
 	starting <- struct{}{}

@@ -129,11 +129,10 @@ func (s *testCluster) stealSession(address string) {
 	s.check(err)
 	thief, err := mtls.Load(files, mtls.Role(pki.Client), slog.New(slog.DiscardHandler))
 	s.check(err)
-	via := storerpc.Transport(func(ctx context.Context, address string) (net.Conn, error) {
+	on := storerpc.NewCaller(func(ctx context.Context, address string) (net.Conn, error) {
 		return thief.Dial(ctx, address, mtls.Role(pki.Controller))
-	})
-	defer via.CloseIdleConnections()
-	on := storerpc.NewCaller(via, address)
+	}, address)
+	defer on.Close()
 	for session := uint64(1); session < 10; session++ {
 		for seq := uint64(1); seq < 4; seq++ {
 			out, err := on.Do(s.ctx, &store.Request{Namespace: "hosts", Session: session, Seq: seq, Client: "client writer",

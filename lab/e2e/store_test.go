@@ -110,10 +110,9 @@ func TestStoreAge(t *testing.T) {
 			}
 		}
 	})
-	via := storerpc.Transport(nil)
-	defer via.CloseIdleConnections()
 	for _, address := range addresses {
-		on := storerpc.NewCaller(via, address)
+		on := storerpc.NewCaller(nil, address)
+		defer on.Close()
 		working.Go(func() {
 			for {
 				select {

@@ -179,7 +179,12 @@ func crashInStream(t *testing.T, m mode, p crash.Point, who victims) {
 		traps[i] = &trap{file: filepath.Join(dir, fmt.Sprintf("mark%d", of)), spec: fmt.Sprintf("%s:%d", p, passage),
 			after: after}
 	}
-	s := m.startStreams(t, cluster.Config{Env: func(i int) []string { return traps[i].env(i) }})
+	durability := "memory" // then followers pass on what is for another group
+	if who == oneLeader {
+		durability = "disk" // then leaders send it
+	}
+	s := m.startStreams(t, cluster.Config{Durability: durability,
+		Env: func(i int) []string { return traps[i].env(i) }})
 	actor := controller.HomeOf(exchange.Name, len(s.Controllers()))
 	from, to := s.elsewhere(actor)
 	var dying []int

@@ -3,17 +3,21 @@ package e2e
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
+	"github.com/holdfast-sdn/holdfast/lab/promises"
 )
 
 const (
@@ -191,4 +195,67 @@ func TestFirewallWithoutRoom(t *testing.T) {
 			t.Errorf("%d datagrams passed that the list forbids", n)
 		}
 	})
+}
+
+// TestSuiteDemo: the demo of the suite.
+func TestSuiteDemo(t *testing.T) {
+	t.Parallel()
+	for _, groups := range []string{"per-controller", "1"} {
+		if groups == "1" && !everything {
+			continue
+		}
+		t.Run("groups "+groups, func(t *testing.T) {
+			start := time.Now()
+			r, err := promises.Run(t.Context(), promises.Config{Binary: plain, Dir: t.TempDir(), Groups: groups,
+				Between: 100 * time.Millisecond}, func(line string) { t.Log(time.Since(start), line) })
+			if err = errors.Join(err, r.Err()); err != nil || len(r.Promises) != 5 {
+				t.Errorf("%+v: %v", r.Promises, err)
+			}
+		})
+	}
+}
+
+// Open vSwitches have the tables of a firewall, traffic engineering, routers and recovery together: what the list
+// forbids does not pass, the rest is routed, also past a link that is dead.
+func TestPipeline(t *testing.T) {
+	notInShort(t)
+	needOVS(t)
+	if !everything {
+		t.Skip("HOLDFAST_MATRIX=all is not set")
+	}
+	r := stockOVS.startRecovery(t, 3, cluster.Config{Apps: []string{"firewall", "kandoo", "router", "recovery"}},
+		"hold_down_ms: 3000", "floor_ms: 200, multiplier: 5", [2]int{1, 2}, [2]int{1, 3}, [2]int{2, 3})
+	forbidden := r.at[0].stream(t, datagram(53, "no"))
+	apps := &routed{testCluster: r.testCluster, web: newWeb(t)}
+	apps.put("/apps/firewall/list", strings.Replace(fmt.Sprintf(accessList, 100), `{"action":"allow","protocol":"arp"}`,
+		`{"action":"allow","protocol":"arp"},{"action":"allow","protocol":"lldp"},{"action":"allow","protocol":"0x88b5"}`, 1))
+	for i := range r.nodes {
+		apps.put(fmt.Sprintf("/apps/router/%d", i+1), `{"interfaces":[{"name":"a","mac":"02:01:00:00:00:01","ports":[1],`+
+			`"addresses":["10.100.0.254/24"]}],"routes":[{"prefix":"10.0.2.0/24","via":"10.100.0.2"}]}`)
+	}
+	r.meet(1, 2)
+	await.Until(t, "the router to answer", func() bool {
+		echoes, err := r.hosts[0].Ping(r.ctx, netip.MustParseAddr("10.100.0.254"), 1, time.Second, time.Second)
+		r.check(err)
+		return echoes[0].Replies > 0
+	})
+	direct := [2]int{1, 2}
+	r.protected("at first", direct, true)
+	await.Until(t, "BFD on the link", func() bool { return r.bfd(direct, "state") == [2]string{"up", "up"} })
+	allowed := r.at[0].stream(t, datagram(8080, "yes"))
+	await.Until(t, "a flow entry of the router", func() bool {
+		return slices.ContainsFunc(r.holds(1), func(f string) bool { return strings.Contains(f, "dec_ttl") })
+	})
+	for _, c := range r.Controllers() {
+		r.check(c.Kill())
+	}
+	r.check(r.links[direct].CutSilently())
+	await.Until(t, "BFD to notice", func() bool { return r.bfd(direct, "state") == [2]string{"down", "down"} })
+	seen := r.at[1].count("yes")
+	await.Until(t, "a datagram past the link", func() bool { return r.at[1].count("yes") > seen })
+	allowed()
+	forbidden()
+	if n := r.at[1].count("no"); n > 0 {
+		t.Errorf("%d datagrams passed that the list forbids", n)
+	}
 }

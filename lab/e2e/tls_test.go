@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -18,6 +20,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/hostile"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -257,4 +260,92 @@ func TestTLSHangingLeader(t *testing.T) {
 	s.inSync()
 	s.play(4, nil)
 	s.exact()
+}
+
+// TestTLSBindsSwitches: the certificate of a switch is not taken from an agent, and one for a datapath id not for
+// another. The switch itself is served.
+func TestTLSBindsSwitches(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, cluster.Config{Agents: 1, TLS: true, Apps: []string{"hub"}})
+	leader := s.leader()
+	sw, agent := s.bound(pki.Switch, "s9", 9), s.bound(pki.Agent, "a9", 9)
+	dial := func(c *mtls.Credentials) func(context.Context, string) (net.Conn, error) {
+		return func(ctx context.Context, address string) (net.Conn, error) { return c.Dial(ctx, address, anybody) }
+	}
+	attack := func(c *mtls.Credentials, id uint64) error {
+		_, err := hostile.Agent{Datapath: id, Epoch: 7, Dial: dial(c)}.Attack(s.ctx, leader.OpenFlow)
+		return err
+	}
+	if err := attack(sw, 9); err == nil {
+		t.Error("a switch speaks as an agent")
+	}
+	if err := attack(agent, 8); err == nil {
+		t.Error("an agent speaks for a switch that is not in its certificate")
+	}
+	for _, to := range []string{leader.OpenFlow, s.Agents()[0].Listen} {
+		if err := (hostile.Switch{Datapath: 8, Dial: dial(sw)}).Attack(s.ctx, to); err == nil {
+			t.Error("a switch speaks for another one")
+		}
+	}
+	const first = "it is that of switch s9, which speaks as agent" // of several from one host, not all are logged
+	if n := s.countLines(leader.LogFile(), `msg="connection refused"`, first); n == 0 {
+		t.Errorf("the log of the leader does not say %q", first)
+	}
+	if n := s.countLines(s.Agents()[0].LogFile(), `msg="switch refused"`, "is not for switch"); n == 0 {
+		t.Error("the log of the agent does not say why it refuses a switch")
+	}
+	if err := attack(agent, 9); err != nil {
+		t.Errorf("the agent of a switch is refused: %v", err)
+	}
+}
+
+// bound loads a certificate for one switch.
+func (s *testCluster) bound(role pki.Role, name string, id openflow.DatapathID) *mtls.Credentials {
+	s.t.Helper()
+	dir, holder := s.Authority(), pki.Identity{Role: role, Name: name}
+	s.check(pki.Issue(dir, pki.Request{Identity: holder, Days: 1, Switches: []openflow.DatapathID{id}}, time.Now()))
+	c, err := mtls.Load(mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, name),
+		Key: pki.KeyFile(dir, name)}, mtls.Only(holder), slog.New(slog.DiscardHandler))
+	s.check(err)
+	return c
+}
+
+// TestTLSRevokes: a certificate that is denied is refused, and a switch that is connected with it is cut off. The other
+// switch is served as before, and the denied one is served again with another certificate.
+func TestTLSRevokes(t *testing.T) {
+	t.Parallel()
+	s := startCluster(t, cluster.Config{Agents: 1, TLS: true})
+	leader := s.leader()
+	s.connectTLS(credentials(t, s.Authority(), pki.Switch, "s1"))
+	attack := func(c *mtls.Credentials, up func()) error {
+		return hostile.Switch{Datapath: 9, Up: up, Dial: func(ctx context.Context, address string) (net.Conn, error) {
+			return c.Dial(ctx, address, anybody)
+		}}.Attack(s.ctx, leader.OpenFlow)
+	}
+	stolen := s.bound(pki.Switch, "s9", 9)
+	connected, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- attack(stolen, func() { close(connected) }) }() // ends when it is denied, or with the cluster
+	select {
+	case <-connected:
+	case err := <-ended:
+		t.Fatalf("it is not served before: %v", err)
+	}
+	cert, err := tls.LoadX509KeyPair(pki.CertFile(s.Authority(), "s9"), pki.KeyFile(s.Authority(), "s9"))
+	s.check(err)
+	s.check(s.Deny(fmt.Sprintf("%x", cert.Leaf.SerialNumber)))
+	if err := <-ended; err == nil {
+		t.Error("it is not cut off")
+	}
+	for _, line := range []string{`msg="connection closed"`, `msg="switch detached"`} {
+		await.Until(t, "the leader to say "+line, func() bool { return s.countLines(leader.LogFile(), line) > 0 })
+	}
+	refused(t, stolen, leader.OpenFlow)
+	again := make(chan struct{})
+	go func() { ended <- attack(s.bound(pki.Switch, "s9b", 9), func() { close(again) }) }() // ends with the cluster
+	select {
+	case <-again:
+	case err := <-ended:
+		t.Errorf("it is refused with another certificate: %v", err)
+	}
+	s.play(3, nil)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -16,19 +15,7 @@ func TestValiant(t *testing.T) {
 	notInShort(t)
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"valiant"}})
-	const size = 4
-	var ring []*vswitch.Runner
-	for i := range size {
-		r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{s.Agents()[0].Listen},
-			Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, 3)}})
-		t.Cleanup(r.Close)
-		ring = append(ring, r)
-	}
-	var links []*vswitch.Link
-	for i := range ring {
-		links = append(links, vswitch.Connect(ring[i].Port(1), ring[(i+1)%size].Port(2)))
-	}
-	s.waitUp(size)
+	ring, links := s.ring(4, 3)
 	alice := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 1}, [4]byte{10, 0, 0, 1})
 	bob := vswitch.NewHost(of13.MAC{2, 0, 0, 0, 0, 2}, [4]byte{10, 0, 0, 2})
 	vswitch.Connect(ring[0].Port(3), alice)

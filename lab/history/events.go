@@ -194,6 +194,9 @@ func (s *switchHistory) whole(e *epochHistory) error {
 }
 
 func (s *switchHistory) acknowledge(epoch, seq uint64) error {
+	if seq == 0 {
+		return nil // it is told which epochs are over
+	}
 	e := s.find(epoch)
 	if e == nil || s.logged == nil || epoch > s.logged.epoch || seq > e.events {
 		has := uint64(0)

@@ -26,6 +26,7 @@ type Group struct {
 	// Of the transaction that is looked at.
 	arrival   *arrival     // nil if it has received no commands
 	departing ledger.Actor // zero if none departs
+	forgotten ledger.Actor // the switch that is forgotten; zero if none is
 }
 
 // Replica is a controller at the end of a run.
@@ -37,9 +38,12 @@ type Replica struct {
 
 // GroupConfig is what the replicas of a group have.
 type GroupConfig struct {
-	Applications []ledger.Application // which are deterministic
-	Identity     string               // if it is not empty, their hosts run a Program
-	Limits       ledger.Limits
+	Applications []ledger.Application
+	// Follows: entries are applied, and not executed again, because what the applications do depends on more than the
+	// log. Else they are deterministic.
+	Follows  bool
+	Identity string // if it is not empty, their hosts run a Program
+	Limits   ledger.Limits
 	// of one of several groups: its number, and where actors live according to all that is committed
 	Number    uint64
 	Directory ledger.Directory
@@ -128,7 +132,7 @@ func (g *Group) learn(position int) error {
 
 // complete checks a transaction of which all operations are known.
 func (g *Group) complete() error {
-	err := cmp.Or(g.arrival.complete(), g.gone())
+	err := cmp.Or(g.arrival.complete(), g.gone(), g.nothingLeft())
 	g.arrival = nil
 	return err
 }
@@ -168,6 +172,8 @@ func (g *Group) record(e *entry, r *ledger.Record) error {
 		return g.h.ofAny(r.Switch).logReach(r.Epoch)
 	case ledger.OpCloseEpoch:
 		return g.h.ofAny(r.Switch).logClose(r.Epoch)
+	case ledger.OpForget:
+		return g.logForget(r)
 	}
 	return nil
 }

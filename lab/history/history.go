@@ -33,6 +33,8 @@ type History struct {
 	events   uint64 // in the logs
 	commands uint64
 	received uint64 // items of streams between groups
+	floor    uint64 // the highest epoch of the switches that were forgotten
+	forgets  uint64
 	// commands without a sequence that switches behind agents have received
 	bestEffort uint64
 }
@@ -134,8 +136,12 @@ func (h *History) Lost(id openflow.DatapathID, epoch uint64) {
 // Refused: the agent was told that an epoch has ended, and discarded it and those before; or the session of a stock
 // switch was told so.
 func (h *History) Refused(id openflow.DatapathID, epoch uint64) {
-	if !h.failed {
+	switch {
+	case h.failed:
+	case epoch > h.floor:
 		h.report(h.ofAny(id).refuse(epoch))
+	case !h.isDirect(id): // whatever the log has of it: a new switch begins an epoch above the floor
+		h.of(id).lose(epoch)
 	}
 }
 
@@ -228,6 +234,7 @@ type observed interface {
 	logDone(epoch, seq uint64) error
 	logReach(epoch uint64) error
 	logClose(epoch uint64) error
+	logForget(epoch uint64) error
 	refuse(epoch uint64) error
 	newest() *loggedEpoch
 	quiet() bool

@@ -461,7 +461,7 @@ func forged(n int, forge func(e entry) []byte) func(tape) tape {
 // The following write operations; see package ledger for the format.
 
 func header(h ledger.Header) []byte {
-	b := binary.AppendUvarint([]byte{5}, h.Term)
+	b := binary.AppendUvarint([]byte{6, 0}, h.Term)
 	return binary.AppendUvarint(binary.AppendUvarint(b, h.Batch), uint64(h.Time))
 }
 

@@ -98,10 +98,10 @@ func (l *sharedLog) append(node, index, term uint64, data []byte) error {
 	return nil
 }
 
-// HeaderLen is the number of bytes before the operations: a version, and three varints.
+// HeaderLen is the number of bytes before the operations: a version, whether it is relayed, and three varints.
 func HeaderLen(data []byte) int {
 	varints := 0
-	for i := 1; i < len(data); i++ {
+	for i := 2; i < len(data); i++ {
 		if data[i] < 0x80 {
 			if varints++; varints == 3 {
 				return i + 1

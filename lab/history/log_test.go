@@ -46,7 +46,7 @@ func TestLogIsOneForAll(t *testing.T) {
 			"entry 10 is batch 2 of term 2, whose first it is"},
 		{"time goes back", forged(7, rewritten(func(h *ledger.Header) { h.Time -= 61e6 })),
 			"entry 10: ledger time goes back by 61000000 ns since entry 8"},
-		{"no entry", forged(7, func(entry) []byte { return []byte{5, 2} }),
+		{"no entry", forged(7, func(entry) []byte { return []byte{6, 0, 2} }),
 			"controller 0 is handed entry 10: ledger: entry header: ends within a field"},
 		{"nonsense", forged(7, with([]byte{99})), "entry 10 of term 2: ledger: entry (term 2, batch 1), operation 99"},
 		{"a replica stays behind", changed("finish", 0,

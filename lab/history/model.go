@@ -27,6 +27,7 @@ type model struct {
 	arriving map[origin][]string                // the pieces that are here of actors that are not
 
 	suspended map[ledger.Actor]suspension
+	floor     uint64 // the highest epoch of the switches that were forgotten
 
 	// Of the transaction.
 	arrives asker       // commands that it has received from another group, and not queued
@@ -109,7 +110,7 @@ func newModel() *model {
 }
 
 func (m *model) clone() *model {
-	c := &model{time: m.time, suspended: maps.Clone(m.suspended),
+	c := &model{time: m.time, floor: m.floor, suspended: maps.Clone(m.suspended),
 		at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
 		switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
 		timers: maps.Clone(m.timers), senders: maps.Clone(m.senders), inboxes: maps.Clone(m.inboxes)}
@@ -165,6 +166,10 @@ func (m *model) apply(r *ledger.Record) {
 		if it.piece != nil {
 			m.arrive(originOf(r, it.piece), it.piece)
 		}
+	case ledger.OpForget:
+		delete(m.switches, r.Switch)
+		m.floor = max(m.floor, r.Epoch)
+		maps.DeleteFunc(m.suspended, func(a ledger.Actor, _ suspension) bool { return a.Switch == r.Switch })
 	case ledger.OpSuspend:
 		m.suspend(r.Actor, suspension{r.Time, r.Early, r.Name})
 	case ledger.OpLeave, ledger.OpDepart, ledger.OpDrop, ledger.OpClear, ledger.OpIncoming:
@@ -233,6 +238,9 @@ func (s *switchModel) begin(epoch uint64, hello string) {
 
 // end ends the epoch: the commands are void. closed: the ledger has ended it.
 func (s *switchModel) end(closed bool) {
+	if closed { // an epoch that was closed gives back all that it held
+		s.hello = ""
+	}
 	*s = switchModel{epoch: s.epoch, events: s.events, closed: closed, hello: s.hello, past: s.past,
 		queue:     outboxModel{acked: s.queue.acked + uint64(len(s.queue.items))},
 		allEvents: s.allEvents, allCommands: s.allCommands}
@@ -269,6 +277,8 @@ func (i *inboxModel) receive(k ledger.Link, it *itemFields) {
 			i.hello = ""
 		}
 		i.epoch, i.live = it.epoch, true
+	case ledger.Forgotten:
+		i.epoch, i.live, i.hello = 0, false, ""
 	case ledger.Discarded:
 		if i.hello == "" {
 			i.epoch, i.live = 0, false
@@ -315,7 +325,7 @@ func differenceOf(got, want []string) string {
 
 // lines describes the state, in order.
 func (m *model) lines() []string {
-	list := []string{fmt.Sprintf("time %d", m.time)}
+	list := []string{fmt.Sprintf("time %d", m.time), fmt.Sprintf("floor of epochs %d", m.floor)}
 	for id, s := range m.switches {
 		queue, asks := s.queue, s.asks
 		s.queue, s.asks = outboxModel{}, nil

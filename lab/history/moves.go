@@ -84,7 +84,7 @@ func (g *Group) logOwner(r *ledger.Record) error {
 	case ledger.OpReceive:
 		return g.owns(r.Link.To)
 	case ledger.OpEvent, ledger.OpSeen, ledger.OpSkipped, ledger.OpUnreachable, ledger.OpReachable,
-		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone:
+		ledger.OpCloseEpoch, ledger.OpCommand, ledger.OpDone, ledger.OpForget:
 		return g.owns(theSwitch(r.Switch))
 	case ledger.OpIncoming:
 		if !isSwitch(g.departing) || r.Link.From != g.departing {

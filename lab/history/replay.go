@@ -29,6 +29,7 @@ type replay struct {
 	model    *model // of the group, which has the operations that are foreseen
 	hosted   *replaying.Log
 	alone    bool // there are no other groups
+	follows  bool // entries are applied, and not executed
 	bound    int  // commands of a switch
 	inFlight int  // entries that are executed and not yet committed
 	inputs   int  // of an entry at most, so that there is room for one more
@@ -98,7 +99,7 @@ type replayDone struct {
 func newReplay(cfg GroupConfig, h *History, m *model) (*replay, error) {
 	limits := cfg.Limits
 	core, hosted, err := newLedger(cfg.Applications, cfg.Identity, limits)
-	r := &replay{h: h, model: m, core: core, hosted: hosted, alone: cfg.Directory == nil,
+	r := &replay{h: h, model: m, core: core, hosted: hosted, alone: cfg.Directory == nil, follows: cfg.Follows,
 		bound:    cmp.Or(limits.QueueCommands, 1<<16),
 		inFlight: cmp.Or(limits.InFlight, 4),
 		inputs:   cmp.Or(limits.BatchInputs, 1024), size: cmp.Or(limits.BatchBytes, 1<<20),
@@ -155,6 +156,8 @@ func (r *replay) foresee(rec *ledger.Record) error {
 		err := r.full(r.queue(rec.Switch))
 		r.reset(rec.Switch, replayQueue{})
 		return err
+	case ledger.OpForget:
+		r.reset(rec.Switch, replayQueue{})
 	case ledger.OpCommand:
 		q := r.queue(rec.Switch)
 		if !r.item || !r.begun { // those of one item are queued together
@@ -216,7 +219,7 @@ func (r *replay) foreseeSend(k ledger.Link) {
 func isInput(op ledger.Op) bool {
 	switch op {
 	case ledger.OpSeen, ledger.OpTransaction, ledger.OpRequest, ledger.OpReceive, ledger.OpCall, ledger.OpLeave,
-		ledger.OpDepart, ledger.OpSuspend:
+		ledger.OpDepart, ledger.OpSuspend, ledger.OpForget:
 		return true
 	}
 	return op >= ledger.OpEvent && op <= ledger.OpCloseEpoch
@@ -277,7 +280,7 @@ func (r *replay) entry(e *entry) error {
 	if err := r.forgetNow(); err != nil {
 		return err
 	}
-	if r.crowded && !r.hosts {
+	if (r.crowded || r.follows) && !r.hosts {
 		return r.follow(e)
 	}
 	if err := r.core.LeadAs(e.header); err != nil {
@@ -379,6 +382,8 @@ func (r *replay) input(rec *ledger.Record, now int64) error {
 		return r.core.Call(ledger.Call{Actor: rec.Actor, Name: rec.Name, Message: rec.Bytes})
 	case ledger.OpSuspend:
 		return r.core.Suspend(rec.Actor, rec.Early, rec.Name)
+	case ledger.OpForget:
+		return r.core.Forget(rec.Switch)
 	case ledger.OpReceive:
 		return r.core.Receive(0, rec.Link, rec.Seq, rec.Bytes)
 	default:

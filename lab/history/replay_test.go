@@ -44,7 +44,7 @@ func TestRunIsThatOfASingleController(t *testing.T) {
 	testCorruptions(t, []corruption{
 		{"a timer that is not due", forged(6, ops(timer)),
 			"entry 8 of term 1: a single controller does not take its input: ledger: entry (term 1, batch 7), " +
-				"operation 3 at byte 12: timer t0000000000000001 of application echoer at switch 0000000000000001 is not due"},
+				"operation 3 at byte 13: timer t0000000000000001 of application echoer at switch 0000000000000001 is not due"},
 		{"a message in place of its digest", forged(12, func(e entry) []byte {
 			event := seenOp(1, 20, 3, message("eight"))
 			at := bytes.Index(e.data, event)

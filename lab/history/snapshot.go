@@ -11,6 +11,7 @@ import (
 func parseSnapshot(b []byte) (*model, error) {
 	m, d := newModel(), reader{b: b}
 	d.byte() // the version
+	d.byte() // whether it is relayed: never
 	d.uvarint()
 	d.uvarint()
 	m.time = int64(d.uvarint())
@@ -44,6 +45,9 @@ func (m *model) parse(d *reader) error {
 		case ledger.OpSwitch:
 			id := openflow.DatapathID(d.uint64())
 			m.switches[id] = d.switchModel()
+		case ledger.OpForget:
+			d.uint64() // no switch
+			m.floor = d.uint64()
 		case ledger.OpPart:
 			d.string()
 		default:

@@ -92,7 +92,7 @@ func TestReplicasAreEqual(t *testing.T) {
 		{"time differs", changed("finish", 0, func(c *call) {
 			at := HeaderLen(last)
 			c.replicas[0] = Replica{Applied: 16, Snapshot: append(header(ledger.Header{Time: 5}), last[at:]...)}
-		}), "the final state of controller 0 is not that of its log: the headers differ: 05 00 00 05"},
+		}), "the final state of controller 0 is not that of its log: the headers differ: 06 00 00 00 05"},
 	})
 }
 

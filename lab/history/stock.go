@@ -174,7 +174,7 @@ func (s *stockHistory) logCommand(seq, index uint64, f fingerprint) error {
 	switch {
 	case err != nil:
 		return err
-	case f.typ == of13.TypeBarrierRequest:
+	case f.typ == of13.TypeBarrierRequest || f.typ == of13.TypeMultipartRequest:
 		s.logged.asked = append(s.logged.asked, c)
 	default:
 		s.logged.due.push(c)

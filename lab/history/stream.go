@@ -217,8 +217,9 @@ func (g *Group) framed(frame []byte) error {
 
 // tellsArrival checks that an actor has arrived in this group with a version of its assignment, if that is the newest.
 func (g *Group) tellsArrival(a ledger.Actor, version uint64) error {
-	newest := g.h.versions[a]
-	if version > newest || version == newest && g.h.owners[a] != g {
+	mover := moverOf(a)
+	newest := g.h.versions[mover]
+	if version > newest || version == newest && g.h.owners[mover] != g {
 		return violated("%v is said to live in %s as version %d; version %d is the newest, and is not there", a, g.name,
 			version, newest)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Endpoint is one fake switch of OpenFlow 1.3 that sends the packet-ins that it is given, and passes on the packets
-// that it is to send out. It is for measurements in which one switch gets the answer to what another one sent.
+// Endpoint is one fake switch of OpenFlow 1.3 that sends the packet-ins that it is given, and passes on what it
+// receives. It is for measurements in which one switch gets the answer to what another one sent.
 type Endpoint struct {
 	id     openflow.DatapathID
 	conn   net.Conn
@@ -20,11 +20,18 @@ type Endpoint struct {
 	err    error
 }
 
-// Connect runs a switch on a connection until Close. packetOut is called with each packet to send out, by the goroutine
-// that reads the connection; the packet is valid during the call.
-func Connect(conn net.Conn, id openflow.DatapathID, packetOut func(packet []byte)) *Endpoint {
+// Taps are called with what a switch receives, by the goroutine that reads the connection. Each may be nil. Messages
+// are valid during the call.
+type Taps struct {
+	PacketOut func(*of13.PacketOut)
+	FlowMod   func(*of13.FlowMod)
+	PortStats func() of13.List[of13.PortStats] // returns what the switch answers when it is asked for them
+}
+
+// Connect runs a switch on a connection until Close.
+func Connect(conn net.Conn, id openflow.DatapathID, taps Taps) *Endpoint {
 	s := newSwitch13(id, 1, nil)
-	s.announce, s.stopped, s.packetOut = nil, true, packetOut
+	s.announce, s.stopped, s.taps = nil, true, taps
 	e := &Endpoint{id: id, conn: conn}
 	e.reader.Go(func() {
 		err := e.read(s)

@@ -17,7 +17,7 @@ func TestEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := make(chan string, 1)
-	e := Connect(near, 7, func(packet []byte) { out <- string(packet) })
+	e := Connect(near, 7, Taps{PacketOut: func(m *of13.PacketOut) { out <- string(m.Data) }})
 	in := ofconn.NewReader(far)
 	next := func(want uint8) of13.Message {
 		t.Helper()

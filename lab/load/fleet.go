@@ -192,7 +192,7 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 	}
 	f.each(func(s *fakeSwitch) { s.measuring = true })
 	first, begin := f.counts(), time.Now()
-	err := f.sample(ctx, &r, first, begin)
+	err := f.beside(ctx, func() error { return f.sample(ctx, &r, first, begin) })
 	r.Elapsed = time.Since(begin)
 	r.Counts = f.counts().minus(first)
 	f.each(func(s *fakeSwitch) {
@@ -204,6 +204,20 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 		return r, err
 	}
 	return r, f.drain(ctx)
+}
+
+// beside runs Config.Beside while it measures.
+func (f *fleet) beside(ctx context.Context, measure func() error) error {
+	if f.cfg.Beside == nil {
+		return measure()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- f.cfg.Beside(ctx, func() uint64 { return f.counts().Answered }) }() // until ctx ends
+	err := measure()
+	cancel()
+	return errors.Join(err, <-ended)
 }
 
 // sample takes a sample every second until the measurement is over; a last, shorter one counts

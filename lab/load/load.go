@@ -67,6 +67,10 @@ type Config struct {
 	// nothing else arrives, so it may take up to as much longer. Default 10 s.
 	LostAfter time.Duration
 
+	// Beside, if it is not nil, runs beside the measurement, and may ask how many answers there were. When ctx ends,
+	// the measurement is over, and waits for it.
+	Beside func(ctx context.Context, answered func() uint64) error
+
 	// Dial connects switch i, 0 to Switches-1.
 	Dial func(ctx context.Context, i int) (net.Conn, error)
 }

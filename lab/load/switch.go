@@ -51,8 +51,8 @@ type fakeSwitch struct {
 	stopped   bool // no more packet-ins
 	measuring bool
 
-	afterPorts bool                // ports have to be requested first
-	packetOut  func(packet []byte) // called with what packet-outs have; may be nil
+	afterPorts bool // ports have to be requested first
+	taps       Taps
 
 	xid     uint32
 	mac     uint32
@@ -105,13 +105,9 @@ func (s *fakeSwitch) command(msg []byte, now time.Duration) error {
 		s.counts.FlowMods++
 	} else {
 		s.counts.PacketOuts++
-		if s.packetOut != nil {
-			var out of13.PacketOut
-			if err := out.Decode(msg); err != nil {
-				return err
-			}
-			s.packetOut(out.Data)
-		}
+	}
+	if err := s.tap(msg); err != nil {
+		return err
 	}
 	switch {
 	case !ok || !s.ready:
@@ -134,6 +130,25 @@ func (s *fakeSwitch) command(msg []byte, now time.Duration) error {
 		default:
 			s.counts.Unexpected++
 		}
+	}
+	return nil
+}
+
+// tap passes a command on.
+func (s *fakeSwitch) tap(msg []byte) error {
+	switch {
+	case msg[1] == typeFlowMod && s.taps.FlowMod != nil:
+		var m of13.FlowMod
+		if err := m.Decode(msg); err != nil {
+			return err
+		}
+		s.taps.FlowMod(&m)
+	case msg[1] == typePacketOut && s.taps.PacketOut != nil:
+		var m of13.PacketOut
+		if err := m.Decode(msg); err != nil {
+			return err
+		}
+		s.taps.PacketOut(&m)
 	}
 	return nil
 }

@@ -75,6 +75,10 @@ func (s *fakeSwitch) multipart13(dst, msg []byte) ([]byte, error) {
 	case of13.PartPortDesc:
 		reply.Body = ports13()
 		return s.becomeReady(reply.Append(dst, openflow.XID(msg))), nil
+	case of13.PartPortStats:
+		if s.taps.PortStats != nil {
+			reply.Body = s.taps.PortStats()
+		}
 	case of13.PartDesc:
 		reply.Body = of13.Desc{Manufacturer: "Holdfast", Hardware: "none", Software: "load", Serial: "none",
 			Datapath: "none"}.AppendTo(nil)

@@ -1,11 +1,13 @@
 package mutation
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestName is the name of a bug's subtest.
@@ -29,8 +31,16 @@ func TestApply(t *testing.T, root string, list []Bug) {
 // repeats is how often tests that fail without a bug are run again.
 const repeats = 2
 
-// TestNoticed builds the tests of a package of the module below root, and runs those that args choose: they must pass
-// without a bug, and fail with each.
+// loop is how much processor time makes a run an endless loop. A bug may cause one, by chance in one run of ten. It is
+// many times what the longest tests need, and not a time on the clock, of which runs at idle priority take any.
+const loop = time.Minute
+
+// Rapid are flags for tests of properties: the same cases in each run, so that chance does not decide whether a bug is
+// found, and no search for the smallest one.
+var Rapid = []string{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile"}
+
+// TestNoticed builds the tests of a package of the module below root, and runs those that args, the flags of a test,
+// choose: they must pass without a bug, and fail with each.
 func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...string) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -41,7 +51,8 @@ func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...str
 		t.Fatal(err)
 	}
 	run := func(bug string) (string, error) {
-		cmd := exec.Command(tests, args...)
+		limited := fmt.Sprintf(`ulimit -t %d; exec "$@"`, int(loop.Seconds()))
+		cmd := exec.Command("sh", append([]string{"-c", limited, "sh", tests, "-test.failfast"}, args...)...)
 		cmd.Env = append(os.Environ(), Env+"="+bug)
 		out, err := cmd.CombinedOutput()
 		return string(out), err

@@ -244,6 +244,14 @@ func (s *Switch) OFCtl(command string, args ...string) (string, error) {
 	return out, nil
 }
 
+// NextPort sets the port that the next cable is plugged into, which must be beyond those in use. Without it ports are
+// used one after the other, from 1 on.
+func (s *Switch) NextPort(port int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ports = port - 1
+}
+
 func (s *Switch) newEnd() (end, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

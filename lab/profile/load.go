@@ -45,9 +45,8 @@ func (u updates) run(ctx context.Context, on *site, each time.Duration) (float64
 	if _, err := c.Do(ctx, store.Op{Kind: store.CreateTable, Table: table}); err != nil {
 		return 0, err
 	}
-	via := rpc.Transport(nil)
-	defer via.CloseIdleConnections()
-	alone := rpc.NewCaller(via, on.rest[0])
+	alone := rpc.NewCaller(nil, on.rest[0])
+	defer alone.Close()
 	ctx, cancel := context.WithTimeout(ctx, each)
 	defer cancel()
 	var next, done atomic.Int64

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/controller/process"
+	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/load"
@@ -142,6 +143,9 @@ func serve(ctx context.Context, start func(func() error), file *config.Cluster) 
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	var on site
 	var addresses []string
+	if _, _, err := clusterkey.Make(file.Data); err != nil {
+		return nil, err
+	}
 	for _, c := range file.Controllers {
 		addresses, on.rest = append(addresses, c.OpenFlow), append(on.rest, c.REST)
 		if err := process.Found(file, c.Name, log); err != nil {

@@ -61,7 +61,6 @@ func (n *controllerNode) start() {
 			c.readFailed = func(err error) { n.s.patient(c, err) }
 		}),
 		SwitchTimeout: n.s.sc.SwitchTimeout, SnapshotEvery: n.s.sc.SnapshotEvery, Audit: l, Logger: logger,
-		Instrument: true,
 	})
 	if err != nil {
 		n.s.fail("controller %d does not start: %v", n.id, err)

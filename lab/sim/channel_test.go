@@ -17,15 +17,6 @@ func TestLostChannels(t *testing.T) {
 					At: time.Duration(5+15*c) * time.Second, For: time.Duration(8+edge) * time.Second})
 			}
 		}
-		if err := sc.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		r := Run(sc)
-		if r.Violation != nil {
-			for _, line := range r.Timeline {
-				t.Log(line)
-			}
-			t.Fatalf("%s%v", sc, r.Violation)
-		}
+		holds(t, sc)
 	}
 }

@@ -72,19 +72,6 @@ type request struct {
 	answered bool
 }
 
-// requestAgain lets clients call actors with a key until the traffic ends, about as often as the scenario says.
-func (s *simulation) requestAgain() {
-	if s.scenario.CallEvery == 0 {
-		return
-	}
-	s.w.after(s.w.upTo(2*s.scenario.CallEvery), nil, func() {
-		if s.traffic {
-			s.requestOne()
-			s.requestAgain()
-		}
-	})
-}
-
 // requestOne lets a client of any controller call any actor with a key.
 func (s *simulation) requestOne() {
 	n, key := s.controllers[s.w.rand.IntN(len(s.controllers))], uint64(1+s.w.rand.IntN(census.Keys))
@@ -138,7 +125,8 @@ func (n *controllerNode) sendCall(group uint64, payload []byte) bool {
 func (r *replica) Answer(to uint64, answers []byte) {
 	payload := controller.AnswerPayload(answers)
 	switch {
-	case r.n.s.scenario.CallEvery == 0 && r.n.s.scenario.StoreEvery == 0:
+	case r.n.s.scenario.CallEvery == 0 && r.n.s.scenario.StoreEvery == 0 && r.n.s.scenario.ForgetEvery == 0 &&
+		r.n.s.scenario.Suite == "":
 	case to == r.n.id:
 		r.n.calls.Take(payload)
 	default:

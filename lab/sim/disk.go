@@ -124,6 +124,17 @@ func (d *disk) save(batches []storage.Batch, done func(error)) {
 	}
 }
 
+// savePrompt makes batches durable at once, in most cases, if that needs no fsync and no save is under way or waits.
+func (d *disk) savePrompt(batches []storage.Batch) bool {
+	busy := d.saving != nil || len(d.queue) > 0 || !d.p.up || d.failed
+	if len(batches) == 0 || d.fsync || busy || d.isFull() || d.w.now < d.slowTo || d.w.rand.IntN(8) == 0 {
+		return false
+	}
+	d.lieOrNot()
+	d.check(d.back.save(batches))
+	return true
+}
+
 func (d *disk) begin() {
 	d.saving, d.queue = d.queue, nil
 	d.p.after(d.latency(), d.finish)

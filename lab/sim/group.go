@@ -32,7 +32,8 @@ func (s *simulation) addGroups() {
 	for i := range homes + 1 {
 		g := &group{number: i, homes: homes, members: map[uint64]string{}}
 		g.h = s.h.Group(history.GroupConfig{Applications: s.applications(g), Identity: s.identity(g),
-			Limits: s.limits(), Number: uint64(i), Directory: g.lives(s.directory.view.Of)})
+			Follows: s.scenario.follows() && !g.system(),
+			Limits:  s.limits(), Number: uint64(i), Directory: g.lives(s.directory.view.Of)})
 		s.groups = append(s.groups, g)
 	}
 }

@@ -94,6 +94,9 @@ func (x hostRunner) Checkpoint(life uint64) { x.Execute(life, nil, 0) }
 // Stop implements hosting.Runner.
 func (x hostRunner) Stop(life uint64) { delete(x.r.lives, life) }
 
+// Files implements hosting.Runner. The simulated applications have none.
+func (x hostRunner) Files() {}
+
 // HandOver implements hosting.Runner.
 func (x hostRunner) HandOver() { x.r.n.p.after(0, x.r.handOver) }
 

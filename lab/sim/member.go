@@ -64,7 +64,7 @@ func (l *memberLink) send(m wire.Message) {
 			rest = rest[size:]
 		}
 	}
-	b, err := wire.AppendMessage(b, m.Group, m.Raft)
+	b, err := wire.AppendMessage(b, m)
 	if err != nil {
 		l.n.check(err)
 		return

@@ -15,16 +15,7 @@ func TestMinorities(t *testing.T) {
 			sc.Faults = append(sc.Faults, Fault{Kind: KillOthers, A: i, At: time.Duration(5+10*i) * time.Second,
 				For: time.Duration(1+i) * time.Second})
 		}
-		if err := sc.Validate(); err != nil {
-			t.Fatal(err)
-		}
-		r := Run(sc)
-		if r.Violation != nil {
-			for _, line := range r.Timeline {
-				t.Log(line)
-			}
-			t.Fatalf("%s%v", sc, r.Violation)
-		}
+		r := holds(t, sc)
 		if r.Degraded == 0 {
 			t.Errorf("several groups %t: no command of a leader without a majority", several)
 		}

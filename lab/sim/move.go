@@ -1,26 +1,11 @@
 package sim
 
 import (
-	"time"
-
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/lab/census"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
-
-// move lets somebody ask for moves of actors until the traffic ends, about as often as every says; 0: never.
-func (s *simulation) move(every time.Duration, actor func() ledger.Actor) {
-	if every == 0 {
-		return
-	}
-	s.w.after(s.w.upTo(2*every), nil, func() {
-		if s.traffic {
-			s.moveOne(actor())
-			s.move(every, actor)
-		}
-	})
-}
 
 // moveOne asks a controller to move an actor to a group, as controller.Controller does: the request may be lost, and
 // the controller may know an older group of the actor. If the actor lives in the group, a move that has begun is called
@@ -39,6 +24,11 @@ func (s *simulation) moveOne(a ledger.Actor) {
 
 // anActor draws one of an application that can move.
 func (s *simulation) anActor() ledger.Actor {
+	for _, t := range s.trials {
+		if s.w.rand.IntN(2) == 0 {
+			return t.actor()
+		}
+	}
 	apps := s.applications(s.groups[1])
 	a := ledger.Actor{App: apps[s.w.rand.IntN(len(apps))].Name()}
 	switch a.App {

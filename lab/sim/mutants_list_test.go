@@ -121,7 +121,7 @@ var mutants = []mutant{
 	{"log results again that are on their way", "ryu/replay/core.go",
 		"		next := c.replayed.Hosting().Results + 1\n", "		next := c.replayed.Committed().Result + 1\n"},
 	{"forget at takeover what the host has done", "ryu/replay/core.go",
-		"	c.Follow()\n	c.leading = true\n", "	c.Follow()\n	c.leading, c.held, c.holding = true, nil, 0\n"},
+		"	c.leading, c.filed = true, 0\n", "	c.leading, c.filed, c.held, c.holding = true, 0, nil, 0\n"},
 	{"send a switch what an earlier incarnation was to do", "ryu/replay/transactions.go",
 		"sw != nil && number < sw.born {", "sw != nil && number < 0 {"},
 
@@ -258,14 +258,13 @@ var mutants = []mutant{
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare) {\n",
 		"	for _, a := range slices.SortedFunc(maps.Keys(m.at), Actor.Compare)[:0] {\n"},
 
-	{"move one cell of an actor that has many", "ledger/move.go", "!spreads {", "(!spreads || true) {"},
+	{"move one cell of an actor that has many", "ledger/move.go", "(Key{}) && !spreads\n",
+		"(Key{}) && (!spreads || true)\n"},
 
 	// The store.
 	{"execute a request again that was answered", "store/session.go", "	case answered:\n", "	case answered && false:\n"},
 	{"execute a late copy of a request whose answer was acknowledged", "store/session.go",
 		"	case r.Seq <= s.acked:\n", "	case r.Seq < s.acked:\n"},
-	{"forget the answer to a request that was refused", "store/store.go",
-		"	if n.changed || n.closes || refused && r.Session != 0 {\n", "	if n.changed || n.closes {\n"},
 	{"write a row whose version is not that of the condition", "store/namespace.go",
 		"*c.Version != r.version {", "*c.Version > r.version {"},
 
@@ -294,8 +293,36 @@ var mutants = []mutant{
 	{"execute events of a switch that has departed", "ledger/event.go",
 		"moved && own.Group != c.group {\n			return fmt.Errorf(\"switch", "moved && own.Group == 0 {\n			return fmt." +
 			"Errorf(\"switch"},
+	{"execute events of an epoch that is forgotten", "ledger/event.go",
+		"		if epoch <= c.state.floor {\n", "		if epoch == 0 {\n"},
+	{"forget a switch that is up", "ledger/forget.go",
+		"	case sw.live && sw.reachable:\n", "	case sw.master.arriving:\n"},
+	{"keep what applications have at a switch that is forgotten", "ledger/forget.go",
+		"	c.dropAll(a, c.partsOf(a)) // again: handlers may have changed them\n", "	_ = a\n"},
+	{"do not tell an agent which epochs are forgotten", "controller/takeover.go",
+		"			resume.Epoch = c.ledger.Floor() + 1\n", ""},
 	{"keep the timers of an actor at a switch that departs", "ledger/move.go",
 		"		if name.actor.mover() == a {\n			list", "		if name.actor == a {\n			list"},
+
+	// The network suite.
+	{"queue: put what is repeated", "apps/queue/queue.go",
+		"	case number == c.Put && number > 0:\n		return c.Last, nil\n	case number != c.Put+1:",
+		"	case number != c.Put+1 && number != c.Put:"},
+	{"queue: take the next for a repeated request", "apps/queue/queue.go",
+		"	case after+1 == c.Taken && c.Holds > 0:\n		return Taken{Message: c.Holds, Take: c.Taken}, nil\n",
+		"	case after+1 == c.Taken && c.Holds > 0:\n		after++\n"},
+	{"queue: keep the timer of what is acknowledged", "apps/queue/queue.go",
+		"	q.leases.Delete(tx, name, message)\n	tx.CancelTimer(strconv.FormatUint(message, 10))\n	s.Leases--",
+		"	q.leases.Delete(tx, name, message)\n	s.Leases--"},
+	{"tenants: do not wait for the other switches", "apps/tenants/tenants.go",
+		"		if m.Waits {\n			return nil\n		}\n		down", "		down"},
+	{"tenants: leave what is not wanted any more", "apps/tenants/switch.go", "encoded(e)); stays {",
+		"encoded(e)); stays || true {"},
+	{"tenants: send to many on all links", "apps/tenants/plan.go", "			break\n", ""},
+	{"path: let frames enter before the last switch has confirmed", "apps/path/change.go",
+		"if r.Waiting--; r.Waiting == 0 {", "if r.Waiting--; r.Waiting <= 1 {"},
+	{"path: remove a path everywhere at once", "apps/path/change.go", "	v.push(first.op(leave, id, 0))\n",
+		"	v.push(first.op(leave, id, 0))\n	v.erase(id, first)\n"},
 }
 
 // seeded returns the mutants as package mutation wants them.

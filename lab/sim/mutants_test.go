@@ -35,6 +35,11 @@ func TestMutants(t *testing.T) {
 			t.Errorf("there is a seed to begin with for %q, and no such bug", name)
 		}
 	}
+	for _, name := range slow {
+		if !known(name) {
+			t.Errorf("%q is slow to find, and no such bug", name)
+		}
+	}
 	for name := range scenarios {
 		if !known(name) {
 			t.Errorf("there is a scenario for %q, and no such bug", name)
@@ -46,11 +51,14 @@ func TestMutants(t *testing.T) {
 	}
 	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted
 		t.Parallel()
-		if sum, died := run(t, swarm, "", "-seeds", "20"); len(sum.Failed) > 0 || died != "" {
+		if sum, died := run(t, swarm, "", "-seeds", "5"); len(sum.Failed) > 0 || died != "" {
 			t.Errorf("without any bug: %+v\n%s", sum.Failed, died)
 		}
 	})
 	for _, m := range mutants {
+		if slices.Contains(slow, m.name) && os.Getenv("HOLDFAST_MATRIX") != "all" {
+			continue
+		}
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			sum, died := run(t, swarm, m.name, "-seeds", strconv.Itoa(*mutantSeeds), "-from",
@@ -68,13 +76,25 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// slow are bugs that the swarm takes long to find: in one run they took most of the time of all. The gate leaves them
+// out.
+var slow = []string{
+	"take an older assignment",
+	"lose the timers at failover",
+	"keep at the end of a leadership what was sent and not committed",
+	"take what is below the marker for answered",
+	"take each session that comes with a switch for out of sync",
+	"take commands of who is not master",
+	"write a row whose version is not that of the condition",
+	"take what arrives from two groups for one move",
+}
+
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
 // another seed may be the first that finds a bug: the test then takes longer, and with -v it prints that seed.
 var begins = map[string]uint64{
 	"execute a request again that was answered":                      13,
 	"move one cell of an actor that has many":                        19,
 	"execute a late copy of a request whose answer was acknowledged": 202,
-	"forget the answer to a request that was refused":                247,
 
 	"answer calls that are executed and not committed": 67,
 	"send a call again that may have been executed":    67,
@@ -136,6 +156,10 @@ var begins = map[string]uint64{
 	"take each session that comes with a switch for out of sync":     59,
 	"execute events of a switch that has departed":                   51,
 	"keep the timers of an actor at a switch that departs":           55,
+	"execute events of an epoch that is forgotten":                   8,
+	"forget a switch that is up":                                     163,
+	"keep what applications have at a switch that is forgotten":      8,
+	"do not tell an agent which epochs are forgotten":                8,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
@@ -150,6 +174,15 @@ var scenarios = map[string]string{
 	"pass by what is on its way on a stream":                         "testdata/stream-not-empty.json",
 	"do not go on with a move of the last leader":                    "testdata/move-of-last-leader.json",
 	"pass commands without a number of who is not master":            "testdata/minority-cut-off.json",
+
+	"queue: put what is repeated":                                 "testdata/suite-queue.json",
+	"queue: take the next for a repeated request":                 "testdata/suite-queue.json",
+	"queue: keep the timer of what is acknowledged":               "testdata/suite-queue.json",
+	"tenants: do not wait for the other switches":                 "testdata/suite-tenants.json",
+	"tenants: leave what is not wanted any more":                  "testdata/suite-tenants.json",
+	"tenants: send to many on all links":                          "testdata/suite-tenants.json",
+	"path: let frames enter before the last switch has confirmed": "testdata/suite-path.json",
+	"path: remove a path everywhere at once":                      "testdata/suite-path.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.

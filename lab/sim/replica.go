@@ -64,8 +64,9 @@ func (p promise) forgotten(h *raftpb.HardState) string {
 }
 
 type proposal struct {
-	term uint64
-	data []byte
+	term  uint64
+	data  []byte
+	early []uint64
 }
 
 // start begins with what the log has of the group.
@@ -93,6 +94,7 @@ func (r *replica) start(saved storage.Saved) error {
 		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
 		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: quiet,
 		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of), Shards: r.n.assigned.view.Shards,
+		Here: r.n.leads, There: r.relays,
 		Elapsed: func() time.Duration { return s.w.now }}, r)
 	return err
 }
@@ -102,11 +104,16 @@ func (r *replica) work() {
 	for r.n.p.up && (r.raft.HasReady() || len(r.proposals) > 0 && r.raft.Accepts()) {
 		r.propose()
 		rd := r.raft.Ready()
+		prompt := r.n.disk.savePrompt(rd.Append)
+		if prompt {
+			r.raft.Stored(len(rd.Append))
+		}
+		r.raft.Vouch(rd.Messages)
 		for _, m := range rd.Messages {
 			r.promised(m.Raft)
 			r.n.members[m.Raft.GetTo()].send(m)
 		}
-		if count := len(rd.Append); count > 0 {
+		if count := len(rd.Append); count > 0 && !prompt {
 			r.n.disk.save(rd.Append, func(err error) {
 				if err != nil {
 					r.n.die(err)
@@ -128,6 +135,7 @@ func (r *replica) propose() {
 		return
 	}
 	for _, p := range r.proposals {
+		r.raft.Hasten(p.early...)
 		if err := r.raft.Propose(p.term, p.data); err != nil && !errors.Is(err, consensus.ErrNotLeader) {
 			r.n.check(err)
 		}
@@ -245,11 +253,17 @@ func (r *replica) goHome() {
 // The following are controller.Core's surroundings.
 
 // Propose implements controller.Outside.
-func (r *replica) Propose(term uint64, entry []byte) error {
+func (r *replica) Propose(term uint64, entry []byte, relaying []uint64) error {
 	if r.leading != term {
 		return consensus.ErrNotLeader
 	}
-	r.proposals = append(r.proposals, proposal{term, entry})
+	var early []uint64
+	for _, group := range relaying {
+		if at := r.n.replica(group); at != nil {
+			early = append(early, at.leader)
+		}
+	}
+	r.proposals = append(r.proposals, proposal{term, entry, early})
 	return nil
 }
 
@@ -259,6 +273,14 @@ func (r *replica) Encode(encode func() []byte) {
 	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
 		r.encodes = false
 		r.n.check(r.core.Encoded(encode()))
+		r.turn()
+	})
+}
+
+// Digest implements controller.Outside.
+func (r *replica) Digest(digest func() func()) {
+	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
+		digest()()
 		r.turn()
 	})
 }
@@ -307,6 +329,18 @@ func (r *replica) SendFrame(to uint64, frame []byte) {
 			send()
 		}
 	}
+}
+
+// leads reports whether this controller leads a group.
+func (n *controllerNode) leads(group uint64) bool {
+	at := n.replica(group)
+	return at != nil && at.leader == n.id
+}
+
+// relays is controller.CoreConfig.There.
+func (r *replica) relays(group uint64) bool {
+	at := r.n.replica(group)
+	return at != nil && at.leader != r.n.id && slices.Contains(r.raft.Vouches(), at.leader)
 }
 
 // sendPayload sends a payload to the leader of a group, as far as it is known here.

@@ -31,12 +31,14 @@ type Result struct {
 	Moves     uint64        `json:"moves"` // of actors from group to group
 	// of switches, with the actors at them
 	SwitchMoves uint64 `json:"switch_moves"`
-	Requests    uint64 `json:"requests"` // over HTTP, that were answered
-	Store       uint64 `json:"store"`    // requests to the store that were answered
-	Degraded    uint64 `json:"degraded"` // commands of leaders without a majority
-	Terms       uint64 `json:"terms"`    // that had a leader
-	Epochs      uint64 `json:"epochs"`   // of switches without agent
-	Lost        uint64 `json:"lost"`     // events that these told between two epochs
+	Requests    uint64 `json:"requests"`  // over HTTP, that were answered
+	Store       uint64 `json:"store"`     // requests to the store that were answered
+	Looks       uint64 `json:"looks"`     // at what switches forward, for applications of the suite
+	Forgotten   uint64 `json:"forgotten"` // switches
+	Degraded    uint64 `json:"degraded"`  // commands of leaders without a majority
+	Terms       uint64 `json:"terms"`     // that had a leader
+	Epochs      uint64 `json:"epochs"`    // of switches without agent
+	Lost        uint64 `json:"lost"`      // events that these told between two epochs
 	// what the source of randomness says next: equal for equal runs, and hardly for others
 	Digest    uint64     `json:"digest,string"`
 	Violation *Violation `json:"violation,omitempty"` // nil if everything holds
@@ -58,6 +60,7 @@ func Run(sc Scenario) Result {
 	r.Epochs, r.Lost = s.h.StockCounts()
 	r.Items, r.Degraded = s.h.Received(), s.h.BestEffort()
 	r.Moves, r.SwitchMoves = s.h.Moves()
+	r.Forgotten, r.Looks = s.h.Forgotten(), s.looks
 	r.Requests, r.Store = s.answered(), s.store.answered
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
@@ -123,6 +126,11 @@ func (s *simulation) unsettled() string {
 	}
 	if text := s.store.unsettled(); text != "" {
 		return text
+	}
+	for _, t := range s.trials {
+		if text := t.unsettled(); text != "" {
+			return text
+		}
 	}
 	return s.h.Moving()
 }

@@ -48,6 +48,8 @@ type Scenario struct {
 	MoveSwitchEvery time.Duration
 	CallEvery       time.Duration // clients call handlers over HTTP about this often; 0: there are none
 	StoreEvery      time.Duration // a client of the store pauses about so long between requests; 0: there are none
+	ForgetEvery     time.Duration // operators ask to forget a switch about this often; 0: never
+	Suite           string        // an application of the network suite that clients use; "": none
 	PieceBytes      int           // of an actor that moves, low so that it has many; 0: as in production
 	Minorities      bool          // leaders stay alone, and an application has a handler that writes then
 	RateLimit       int           // messages a second of each actor of the application that forwards; 0: no bound
@@ -156,6 +158,14 @@ func NewScenario(seed uint64) Scenario {
 		r := rand.New(rand.NewPCG(seed, 4)) // likewise
 		s.StoreEvery = []time.Duration{1, 10, 50}[r.IntN(3)] * time.Millisecond
 	}
+	switch {
+	case seed%40 == 12 || seed%40 == 23: // the second one has several groups
+		s.Suite = suite[seed/40%uint64(len(suite))].name
+		s.Switches = max(s.Switches, 3)
+		s.Hosted = s.Hosted && !s.follows()
+	case seed%15 == 8 || seed%60 == 43: // likewise
+		drawForgets(seed, &s)
+	}
 	if s.Minorities = seed%16 == 14 || seed%32 == 23; s.Minorities { // the second one has several groups
 		drawMinorities(seed, &s)
 	}
@@ -194,6 +204,8 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("switches move every %v", s.MoveSwitchEvery), s.MoveSwitchEvery > 0)
 	yes(fmt.Sprintf("clients call every %v", s.CallEvery), s.CallEvery > 0)
 	yes(fmt.Sprintf("clients of the store pause for %v", s.StoreEvery), s.StoreEvery > 0)
+	yes(fmt.Sprintf("operators forget switches every %v", s.ForgetEvery), s.ForgetEvery > 0)
+	yes(fmt.Sprintf("clients of %s", s.Suite), s.Suite != "")
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes("leaders alone", s.Minorities)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
@@ -239,9 +251,15 @@ func (s Scenario) Validate() error {
 		max(s.MoveEvery, s.MoveSwitchEvery) > 0 && !s.PerController:
 		return fmt.Errorf("actors move every %v, switches every %v, in pieces of %d bytes: choose 0 for none, and for "+
 			"the usual; only with a group for each controller", s.MoveEvery, s.MoveSwitchEvery, s.PieceBytes)
-	case s.CallEvery < 0 || s.StoreEvery < 0:
-		return fmt.Errorf("clients call every %v, and those of the store pause for %v: choose 0 for none", s.CallEvery,
-			s.StoreEvery)
+	case s.CallEvery < 0 || s.StoreEvery < 0 || s.ForgetEvery < 0:
+		return fmt.Errorf("clients call every %v, those of the store pause for %v, and operators forget switches "+
+			"every %v: choose 0 for none", s.CallEvery, s.StoreEvery, s.ForgetEvery)
+	case s.Suite != "" && (s.tried() < 0 || s.Switches < 3 || s.ForgetEvery > 0):
+		return fmt.Errorf("clients of %q in a network of %d switches, which are forgotten every %v: choose queue, "+
+			"tenants or path, 3 switches or more, and that none is forgotten", s.Suite, s.Switches, s.ForgetEvery)
+	case s.Hosted && s.follows():
+		return fmt.Errorf("clients of %q beside hosted applications: choose one of them, since the checkers execute "+
+			"the inputs of hosts again", s.Suite)
 	case s.RateLimit < 0:
 		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:

@@ -33,6 +33,8 @@ type simulation struct {
 	requests    []*request        // by number, from 1
 	replies     map[uint64]uint64 // requests that were answered, by key
 	store       *storeClients
+	looks       uint64
+	trials      []trial         // of the application that the scenario names, if any
 	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
 }
 
@@ -41,6 +43,9 @@ func newSimulation(sc Scenario) *simulation {
 		poisons: map[uint64]bool{}}
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail)
+	if i := sc.tried(); i >= 0 {
+		s.trials = []trial{suite[i].trial(s)}
+	}
 	s.addGroups()
 	var addresses []string
 	for id := uint64(1); id <= uint64(sc.Controllers); id++ {
@@ -70,6 +75,9 @@ func newSimulation(sc Scenario) *simulation {
 		served++
 		a := s.agents[len(s.agents)-1]
 		s.addSwitch(id, a, []string{a.address})
+	}
+	if sc.wired() {
+		s.closeRing()
 	}
 	return s
 }
@@ -108,6 +116,14 @@ func (s *simulation) addSwitch(id int, agent *agentNode, dials []string) *switch
 	return n
 }
 
+// closeRing joins the first and the last switch, so that there is another way around some cables.
+func (s *simulation) closeRing() {
+	first, last := s.switches[0], s.switches[len(s.switches)-1]
+	if port := of13.Port(last.id); first.cables[port-1] == nil {
+		s.join(cableEnd{first, port}, cableEnd{last, 3})
+	}
+}
+
 func (s *simulation) join(a, b cableEnd) {
 	w := &cable{s: s, ends: [2]cableEnd{a, b}, up: true, loss: s.scenario.FrameLoss}
 	for _, e := range w.ends {
@@ -126,13 +142,30 @@ func (s *simulation) start() {
 	for _, h := range s.hosts {
 		h.start()
 	}
-	s.move(s.scenario.MoveEvery, s.anActor)
-	s.move(s.scenario.MoveSwitchEvery, s.aSwitch)
-	s.requestAgain()
+	s.again(s.scenario.MoveEvery, func() { s.moveOne(s.anActor()) })
+	s.again(s.scenario.MoveSwitchEvery, func() { s.moveOne(s.aSwitch()) })
+	s.again(s.scenario.CallEvery, s.requestOne)
+	s.again(s.scenario.ForgetEvery, s.forgetOne)
 	s.useStore()
+	for _, t := range s.trials {
+		t.start()
+	}
 	for _, f := range s.scenario.Faults {
 		s.w.after(f.At, nil, func() { s.inflict(f) })
 	}
+}
+
+// again does something until the traffic ends, about as often as every says; 0: never.
+func (s *simulation) again(every time.Duration, do func()) {
+	if every == 0 {
+		return
+	}
+	s.w.after(s.w.upTo(2*every), nil, func() {
+		if s.traffic {
+			do()
+			s.again(every, do)
+		}
+	})
 }
 
 // starts has what starts each process, which does nothing if it is up.

@@ -16,8 +16,6 @@ var namespaces = []string{"one", "two"}
 const (
 	clientsOfEach = 2 // of a namespace
 	keysOfEach    = 2
-	// storePatience is how long a client waits for an answer until it sends the request to another controller, too
-	storePatience = 500 * time.Millisecond
 )
 
 // storeClients are all clients of the store, and what they were told.
@@ -38,7 +36,6 @@ type storeClient struct {
 	namespace    string
 	session, seq uint64
 	request      []byte                  // that is not answered; nil: there is none
-	number       uint64                  // of the request
 	take         func(out store.Outcome) // its answer
 	seen         map[string]uint64       // versions of rows
 	writes       int
@@ -130,31 +127,15 @@ func (c *storeClient) ask(o store.Op, take func(store.Outcome)) {
 		r.Session, r.Seq, r.Acked = c.session, c.seq, c.seq-1
 	}
 	c.request, c.take = r.Append(nil), take
-	c.send()
-}
-
-// send sends the request to any controller, and again if it is not answered in time.
-func (c *storeClient) send() {
-	s, number := c.of.s, c.number
-	if n := s.controllers[s.w.rand.IntN(len(s.controllers))]; n.p.up {
-		q, _, err := store.CallOf(c.request)
-		n.check(err)
-		n.call(q, func(reply []byte, err error) {
-			if err == nil && number == c.number {
-				c.answer(reply)
-			}
-		})
+	q, _, err := store.CallOf(c.request)
+	if err != nil {
+		c.of.s.w.fail("client %d of the store: %v", c.id, err)
 	}
-	s.w.after(storePatience, nil, func() {
-		if number == c.number {
-			c.send()
-		}
-	})
+	c.of.s.insist(q, c.answer)
 }
 
 // answer takes the answer to the request.
 func (c *storeClient) answer(reply []byte) {
-	c.number++
 	c.request = nil
 	var r store.Response
 	switch err := r.Decode(reply); {

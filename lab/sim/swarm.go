@@ -30,12 +30,14 @@ type Summary struct {
 	Moves     uint64        `json:"moves"` // of actors from group to group
 	// of switches, with the actors at them
 	SwitchMoves uint64    `json:"switch_moves"`
-	Requests    uint64    `json:"requests"` // over HTTP, that were answered
-	Store       uint64    `json:"store"`    // requests to the store, that were answered
-	Degraded    uint64    `json:"degraded"` // commands of leaders without a majority
-	Terms       uint64    `json:"terms"`    // leaders that came to office
-	Epochs      uint64    `json:"epochs"`   // of switches without agent
-	Lost        uint64    `json:"lost"`     // events that these told between two epochs
+	Requests    uint64    `json:"requests"`  // over HTTP, that were answered
+	Store       uint64    `json:"store"`     // requests to the store, that were answered
+	Looks       uint64    `json:"looks"`     // at what switches forward, for applications of the suite
+	Forgotten   uint64    `json:"forgotten"` // switches
+	Degraded    uint64    `json:"degraded"`  // commands of leaders without a majority
+	Terms       uint64    `json:"terms"`     // leaders that came to office
+	Epochs      uint64    `json:"epochs"`    // of switches without agent
+	Lost        uint64    `json:"lost"`      // events that these told between two epochs
 	Faults      int       `json:"faults"`
 	Failed      []Failure `json:"failed"` // by the time of finding; the swarm ends with the first, so few
 }
@@ -110,7 +112,9 @@ func (s *Summary) add(sc Scenario, r Result) {
 	s.SwitchMoves += r.SwitchMoves
 	s.Requests += r.Requests
 	s.Store += r.Store
+	s.Looks += r.Looks
 	s.Degraded += r.Degraded
+	s.Forgotten += r.Forgotten
 	s.Terms += r.Terms
 	s.Epochs += r.Epochs
 	s.Lost += r.Lost

@@ -49,6 +49,9 @@ func (n *switchNode) start() {
 	}
 	n.p.start()
 	config := vswitch.Config{DatapathID: n.id, Ports: vswitch.Ports(int(n.id), n.ports), Tables: 2, Buffers: -1}
+	if n.s.scenario.wired() {
+		config.Tables = 4
+	}
 	if n.agent == nil {
 		config.QueueLimit = n.s.scenario.SwitchQueue
 		config.NoBundles = n.legacy
@@ -132,6 +135,7 @@ func (l *uplink) data(piece []byte) {
 		}
 		n.sw.Message(n.s.w.now, l.id, msg)
 		n.transmit()
+		n.s.look(msg)
 	})
 	if err != nil {
 		n.s.w.fail("switch %s got %v from %s", n.id, err, l.address)

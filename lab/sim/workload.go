@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
-// applications makes those that the ledger of a replica runs: one that forwards, and census. The system group of
-// several has the directory.
+// applications makes those that the ledger of a replica runs: one that forwards, what is tried of the suite, and
+// census. The system group of several has the directory.
 func (s *simulation) applications(g *group) []ledger.Application {
 	if g.system() {
 		return []ledger.Application{new(directory.Application)}
@@ -24,9 +24,18 @@ func (s *simulation) applications(g *group) []ledger.Application {
 	if limit := s.scenario.RateLimit; limit > 0 {
 		forwards.RateLimit(limit, 4)
 	}
-	list := []ledger.Application{forwards, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
+	var list []ledger.Application
+	if !s.scenario.wired() {
+		list = append(list, forwards)
+	}
+	for _, t := range s.trials {
+		for _, a := range t.applications() {
+			list = append(list, a)
+		}
+	}
+	list = append(list, census.New(census.Config{Errs: s.scenario.StockEvery > 0,
 		Sharded: g.homes > 0, Keyed: s.scenario.MoveEvery > 0, Minorities: s.scenario.Minorities,
-		Requests: s.scenario.CallEvery > 0, Wrong: s.wrong})}
+		Requests: s.scenario.CallEvery > 0, Wrong: s.wrong}))
 	if s.scenario.StoreEvery > 0 {
 		// Not as a ledger.Terse one: with the requests in the log, the checkers execute them again.
 		list = append(list, struct{ ledger.Spreader }{store.New()})

@@ -1,6 +1,7 @@
 package vswitch
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
@@ -81,6 +82,21 @@ func (s *Switch) Sent(id ConnID, n int) {
 	} else if c.sent > len(c.out)/2 {
 		c.out, c.sent = c.out[:copy(c.out, c.out[c.sent:])], 0
 	}
+}
+
+// Take is Pending and Sent for one who has no connection: it returns the messages that were pending, which are the
+// caller's.
+func (s *Switch) Take(id ConnID) (messages [][]byte) {
+	out, _ := s.Pending(id)
+	s.Sent(id, len(out))
+	for out = bytes.Clone(out); len(out) > 0; {
+		msg, rest, err := openflow.Next(out)
+		if err != nil {
+			panic("vswitch: " + err.Error()) // the switch has made it
+		}
+		messages, out = append(messages, msg), rest
+	}
+	return messages
 }
 
 // Role returns the role of the controller behind a connection, RoleNoChange if there is no such connection.

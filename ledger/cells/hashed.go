@@ -321,6 +321,24 @@ func (m *hashed[V]) all() iter.Seq2[Key, *V] {
 	}
 }
 
+// inParts returns a function that yields the keys, a bucket at a time, and false at the end. The map must not change
+// meanwhile. A slice is valid until the next call.
+func (m *hashed[V]) inParts() func() ([]Key, bool) {
+	i, keys := uint(0), []Key(nil)
+	return func() ([]Key, bool) {
+		if m == nil || i >= uint(len(m.dir)) {
+			return nil, false
+		}
+		b := m.dir[i]
+		i += 1 << (64 - m.shift - b.depth)
+		keys = keys[:0]
+		for j := range b.list {
+			keys = append(keys, b.key(j))
+		}
+		return keys, true
+	}
+}
+
 // without returns the map without a key, which is there; nil if it was the last one.
 func (m *hashed[V]) without(o *owner, k Key) *hashed[V] {
 	if m.n == 1 {

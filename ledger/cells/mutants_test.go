@@ -11,5 +11,5 @@ import (
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
 	mutation.TestNoticed(t, "../..", "github.com/holdfast-sdn/holdfast", "./ledger/cells", mutants, "-test.run",
-		"Table|Many|Clone", "-test.failfast")
+		"Table|Many|Clone|Parts")
 }

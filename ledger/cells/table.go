@@ -223,6 +223,37 @@ func (t *Table) Fields(cell Key) iter.Seq[Key] {
 	}
 }
 
+// CellsInParts returns a function that yields the keys of the cells that there are now, some in each call, in any
+// order, and false at the end. The table may change between two calls. A slice is valid until the next one.
+func (t *Table) CellsInParts() func() ([]Key, bool) {
+	t.share()
+	return t.cells.inParts()
+}
+
+// FieldsInParts yields the keys of the fields of a cell likewise.
+func (t *Table) FieldsInParts(cell Key) func() ([]Key, bool) {
+	c := t.cell(cell)
+	rest, more := func() ([]Key, bool) { return nil, false }, false
+	var first []Key
+	if c.Len() > few {
+		t.share()
+		rest = c.fields.inParts()
+		if !c.plain.none() {
+			first = []Key{{}}
+		}
+	} else {
+		first = slices.Collect(t.Fields(cell)) // so few that sharing all nodes would cost more
+	}
+	more = len(first) > 0
+	return func() ([]Key, bool) {
+		if more {
+			more = false
+			return first, true
+		}
+		return rest()
+	}
+}
+
 // All yields everything, in any order, as it is when the loop begins. The body may change the table.
 func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 	return func(yield func([2]Key, []byte) bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -299,6 +300,54 @@ func TestManyKeys(t *testing.T) {
 			table.Take(Key{A: 1})
 			plain{}.check(t, table)
 		})
+	}
+}
+
+// Parts have the keys that there were in the beginning, whatever happens to the table meanwhile.
+func TestInParts(t *testing.T) {
+	for _, many := range []uint64{0, 1, few, few + 1, 5000} {
+		table := new(Table)
+		fill := func(from uint64) {
+			for i := range many {
+				table.Put(Key{A: 1}, Key{A: from + i}, []byte("field"))
+				table.Put(Key{A: from + i}, Key{}, []byte("plain"))
+			}
+		}
+		fill(0)
+		cells, fields := slices.Sorted(toNumbers(table.Cells())), slices.Sorted(toNumbers(table.Fields(Key{A: 1})))
+		nextCells := table.CellsInParts()
+		fill(0) // so that nothing is shared
+		nextFields := table.FieldsInParts(Key{A: 1})
+		var gotCells, gotFields []uint64
+		next := many
+		take := func(from func() ([]Key, bool), list *[]uint64) bool {
+			keys, ok := from()
+			*list = slices.AppendSeq(*list, toNumbers(slices.Values(keys)))
+			return ok
+		}
+		for n := 0; take(nextCells, &gotCells) || take(nextFields, &gotFields); n++ {
+			if n == 0 {
+				fill(many) // splits buckets
+			}
+			table.Delete(Key{A: 1}, Key{A: next - many})
+			table.Take(Key{A: next})
+			next++
+		}
+		slices.Sort(gotCells)
+		slices.Sort(gotFields)
+		if !slices.Equal(gotCells, cells) || !slices.Equal(gotFields, fields) {
+			t.Errorf("%d: cells %v, want %v; fields %v, want %v", many, gotCells, cells, gotFields, fields)
+		}
+	}
+}
+
+func toNumbers(keys iter.Seq[Key]) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for k := range keys {
+			if !yield(k.A) {
+				return
+			}
+		}
 	}
 }
 

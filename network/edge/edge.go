@@ -48,6 +48,7 @@ func New() *app.App {
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return ports }, e.linkUp)
 	app.HandleEmitted(a, func(topology.HostSeen) app.Cells { return hosts }, e.hostSeen)
 	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return hosts }, e.hostGone)
+	app.HandleEmitted(a, func(Seek) app.Cells { return frames }, e.seek)
 	app.Handle(a, func(in app.PacketIn) app.Cells {
 		if _, ok := discovery(&in); !ok {
 			return app.Cells{} // so that it stays in the group of the switch
@@ -105,6 +106,22 @@ func (e *edge) find(tx *app.Tx, at app.PortOf) (row []port, i int, known bool) {
 func search(row []port, p app.Port) (int, bool) {
 	return slices.BinarySearchFunc(row, p, func(r port, p app.Port) int { return cmp.Compare(r.Port, p) })
 }
+
+// Messages for an application that sends to hosts and is none itself, such as a router. It emits Seek. If topology
+// knows a host with the address, edge emits Sought. Otherwise it sends the request to all ports at the edge, at most
+// 100 in a second with the other floods, and the application seeks again.
+type (
+	Seek struct {
+		Switch  app.Switch // of the application, which Sought repeats
+		Address netip.Addr
+		Request []byte // a frame that asks for the host
+	}
+	Sought struct {
+		Switch  app.Switch
+		Address netip.Addr
+		MAC     app.MAC
+	}
+)
 
 // add adds a port that topology uses too: no link is ever found at the other ports, so they cannot be told from the
 // edge.
@@ -218,6 +235,22 @@ func (e *edge) hostGone(tx *app.Tx, gone topology.HostGone) error {
 		e.hosts.Delete(tx, all, mac)
 	}
 	return nil
+}
+
+// seek answers whoever emits Seek if the host is known, and asks for the host if not.
+func (e *edge) seek(tx *app.Tx, s Seek) error {
+	if o, known := e.addresses.Get(tx, all, s.Address.String()); known {
+		return app.Emit(tx, Sought{s.Switch, s.Address, o.MAC})
+	}
+	sum, _ := e.totals.Get(tx, all)
+	if !sum.Rate.take(tx.Now(), networkRate) {
+		sum.Dropped++
+		e.totals.Put(tx, all, sum)
+		return nil
+	}
+	sum.Flooded++
+	e.totals.Put(tx, all, sum)
+	return e.flood(tx, flood{Number: sum.Flooded, Frame: s.Request})
 }
 
 func (e *edge) disown(tx *app.Tx, a netip.Addr, mac app.MAC) {

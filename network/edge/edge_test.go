@@ -181,6 +181,25 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// A router is told where a host is, and a host that is not known is asked at the whole edge, within the rate.
+func TestSeek(t *testing.T) {
+	w := triangle(t)
+	if got := w.seek(ip(mac(3))); len(got) > 0 {
+		t.Errorf("a host that is not known is %v", got)
+	}
+	want := []Sought{{2, ip(mac(3)), mac(3)}}
+	if got := w.seek(ip(mac(3))); !slices.Equal(got, want) {
+		t.Errorf("a host that has answered is %v, want %v", got, want)
+	}
+	clear(w.heard)
+	for range networkRate + 5 {
+		w.seek(ip(mac(200)))
+	}
+	if n := w.heard[at(2, 3)]; n > networkRate || n < networkRate/2 {
+		t.Errorf("%d requests of a router were flooded in a second, want at most %d", n, networkRate)
+	}
+}
+
 // A flood that is too large for one transaction continues in others, and leaves by each port once.
 func TestLargeFlood(t *testing.T) {
 	const switches, ports = 140, 1000

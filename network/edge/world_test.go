@@ -25,12 +25,32 @@ type world struct {
 
 	heard   map[app.PortOf]int // frames of hosts that left by each port since clear
 	crossed int                // frames of hosts that crossed a wire
+
+	router *app.App
+	sought []Sought // by it
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{t: t, net: apptest.NewOf(t, groups, topology.New(), New()), wires: map[app.PortOf]app.PortOf{},
-		ports: map[app.PortOf]bool{},
-		hosts: map[app.PortOf]app.MAC{}, heard: map[app.PortOf]int{}}
+	w := &world{t: t, wires: map[app.PortOf]app.PortOf{}, ports: map[app.PortOf]bool{},
+		hosts: map[app.PortOf]app.MAC{}, heard: map[app.PortOf]int{}, router: app.New("router")}
+	app.HandleHTTP(w.router, "PUT /{address}", nil, func(tx *app.Tx, r app.Request) (app.Response, error) {
+		a := netip.MustParseAddr(r.Values["address"])
+		return app.Response{}, app.Emit(tx, Seek{2, a, arp(1, mac(99), everyone, ip(mac(99)), a)})
+	})
+	app.HandleEmitted(w.router, nil, func(_ *app.Tx, s Sought) error {
+		w.sought = append(w.sought, s)
+		return nil
+	})
+	w.net = apptest.NewOf(t, groups, topology.New(), New(), w.router)
+	return w
+}
+
+// seek makes the router ask for an address, and returns what it is told.
+func (w *world) seek(a netip.Addr) []Sought {
+	w.sought = nil
+	w.net.Call(w.router, "PUT /{address}", app.Request{Values: map[string]string{"address": a.String()}})
+	w.take(w.net.Advance(time.Millisecond))
+	return w.sought
 }
 
 func at(sw app.Switch, p app.Port) app.PortOf { return app.PortOf{Switch: sw, Port: p} }

@@ -84,6 +84,9 @@ func TestShortestIsTheFirstOfAll(t *testing.T) {
 		if ok != (len(all) > 0) || ok && !samePaths([]paths.Path{got}, all[:1]) {
 			t.Fatalf("%v to %v: %v, want the first of %v", a, b, got, all)
 		}
+		if same, found := g.To(b).Shortest(a); found != ok || ok && !samePaths([]paths.Path{same}, all[:1]) {
+			t.Fatalf("%v to %v: by the distances %v, want the first of %v", a, b, same, all)
+		}
 	})
 }
 

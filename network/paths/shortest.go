@@ -58,7 +58,15 @@ func newBan(g *Graph) *ban {
 
 // search finds the best path from the distances to its end, so that the choice of the next arc depends only on them.
 func (g *Graph) search(from, to int32, b *ban) []int32 {
-	usable := func(a int32) bool { return !b.arcs[a] && !b.switches[g.arcs[a].from] && !b.switches[g.arcs[a].to] }
+	return g.walk(from, to, g.distances(to, from, b), b)
+}
+
+func (g *Graph) usable(a int32, b *ban) bool {
+	return !b.arcs[a] && !b.switches[g.arcs[a].from] && !b.switches[g.arcs[a].to]
+}
+
+// distances returns those to a switch, of the switches up to the distance of another one; none: of all.
+func (g *Graph) distances(to, upTo int32, b *ban) []uint64 {
 	in := g.incoming()
 	dist := slices.Repeat([]uint64{far}, len(g.switches))
 	dist[to] = 0
@@ -68,30 +76,62 @@ func (g *Graph) search(from, to int32, b *ban) []int32 {
 		if d > dist[v] {
 			continue
 		}
-		if v == from {
+		if v == upTo {
 			break
 		}
 		for _, a := range in.of(v) {
 			u, through := g.arcs[a].from, d+g.arcs[a].weight
-			if usable(a) && through < dist[u] {
+			if g.usable(a, b) && through < dist[u] {
 				dist[u] = through
 				q.push(through, u)
 			}
 		}
 	}
+	return dist
+}
+
+// walk returns the best path by the distances to its end.
+func (g *Graph) walk(from, to int32, dist []uint64, b *ban) (arcs []int32) {
 	if dist[from] == far {
 		return nil
 	}
-	var arcs []int32
 	for v := from; v != to; {
 		for a := g.out[v]; ; a++ {
-			if w := g.arcs[a].to; usable(a) && dist[w] != far && dist[w]+g.arcs[a].weight == dist[v] {
+			if w := g.arcs[a].to; g.usable(a, b) && dist[w] != far && dist[w]+g.arcs[a].weight == dist[v] {
 				arcs, v = append(arcs, a), w
 				break
 			}
 		}
 	}
 	return arcs
+}
+
+// Distances are those of all switches to one. With them, each path to it is found without another search. They are
+// immutable, and safe for concurrent use.
+type Distances struct {
+	graph *Graph
+	to    int32
+	dist  []uint64
+	ban   *ban
+}
+
+// To returns the distances to a switch. There is no path to one that is not in the graph.
+func (g *Graph) To(to openflow.DatapathID) *Distances {
+	d := &Distances{graph: g, to: none, ban: newBan(g)}
+	if w, ok := g.index(to); ok {
+		d.to, d.dist = w, g.distances(w, none, d.ban)
+	}
+	return d
+}
+
+// Shortest returns the path that Graph.Shortest returns.
+func (d *Distances) Shortest(from openflow.DatapathID) (Path, bool) {
+	v, ok := d.graph.index(from)
+	if !ok || d.to == none || v == d.to {
+		return Path{}, false
+	}
+	arcs := d.graph.walk(v, d.to, d.dist, d.ban)
+	return d.graph.path(arcs), arcs != nil
 }
 
 // incoming lists the arcs to each switch.

@@ -1,6 +1,8 @@
 package protect
 
 import (
+	"iter"
+
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -126,4 +128,16 @@ func (e Entry) Instructions() of13.Instructions {
 		actions = actions.Output(a.Port, 0)
 	}
 	return of13.Instructions(nil).Apply(actions)
+}
+
+// Hidden yields matches of frames which have another tag beneath DetourVLAN. Switches see nothing beneath two tags. So
+// an application that decides what passes drops these frames, which hosts can send, too.
+func Hidden() iter.Seq[of13.Match] {
+	return func(yield func(of13.Match) bool) {
+		for _, tag := range []uint16{0x8100, 0x88a8} { // IEEE 802.1Q: of a customer, and of a provider
+			if !yield(of13.Match(nil).WithVLAN(DetourVLAN).WithEthType(tag)) {
+				return
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"sync"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
@@ -13,10 +14,22 @@ import (
 type canon struct {
 	fields       []of13.OXM
 	instructions []of13.Instruction
+	id           []byte
 }
+
+var canons = sync.Pool{New: func() any { return new(canon) }}
 
 // keptFlags are the flags that a switch keeps with an entry; the others concern the flow-mod only.
 const keptFlags = of13.FlowSendFlowRem | of13.FlowNoPktCounts | of13.FlowNoBytCounts
+
+// Identity returns what identifies an entry in its table, as a string: entries with the same one replace each other,
+// however their matches are encoded.
+func Identity(priority uint16, m of13.Match) string {
+	c := canons.Get().(*canon)
+	defer canons.Put(c)
+	c.id = c.identity(c.id[:0], 0, priority, m)
+	return string(c.id)
+}
 
 // identity appends what identifies an entry: entries with the same identity replace each other.
 func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match) []byte {

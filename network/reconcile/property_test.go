@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -142,13 +141,8 @@ func (d *device) send(msgs ...of13.Message) {
 }
 
 func (d *device) answers() []of13.Message {
-	b, _ := d.sw.Pending(1)
-	b = slices.Clone(b)
-	d.sw.Sent(1, len(b))
 	var list []of13.Message
-	for len(b) > 0 {
-		var raw []byte
-		raw, b, _ = openflow.Next(b)
+	for _, raw := range d.sw.Take(1) {
 		m, err := of13.Decode(raw)
 		if err != nil {
 			d.t.Fatal(err)

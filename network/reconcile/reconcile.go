@@ -3,6 +3,7 @@ package reconcile
 import (
 	"encoding/binary"
 	"fmt"
+	"iter"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -169,6 +170,21 @@ func (c *Check) Result() Result {
 		}
 	}
 	return r
+}
+
+// Amiss yields the places in Want.Flows of the entries that are missing (true), or differ from what is wanted (false).
+// It yields nothing before the check is complete.
+func (c *Check) Amiss() iter.Seq2[int, bool] {
+	return func(yield func(int, bool) bool) {
+		if !c.Complete() {
+			return
+		}
+		for i := range c.want.Flows {
+			if f := c.found[i]; f != right && !yield(i, f == missing) {
+				return
+			}
+		}
+	}
 }
 
 // Repair returns what is left to do once the check is complete, else nothing: first the groups that are missing or

@@ -129,7 +129,7 @@ func (v *visit) want(s app.Switch) (reconcile.Want, error) {
 	if err != nil {
 		return reconcile.Want{}, err
 	}
-	w := reconcile.Want{Flows: pipeline()}
+	w := reconcile.Want{Flows: pipeline(v.config.Table)}
 	for _, m := range protect.Diff(protect.Program{}, c.plan.Program(s)).Messages() {
 		switch m := m.(type) {
 		case *of13.FlowMod:
@@ -147,7 +147,8 @@ func (v *visit) policy() reconcile.Policy {
 			switch {
 			case f.Cookie == protect.Cookie || f.Cookie == Cookie:
 				return reconcile.Own
-			case f.Cookie == topology.Cookie || f.Cookie == liveness.Cookie || experimenter.IsMarker(f.Cookie):
+			case f.TableID < v.config.Table, f.Cookie == topology.Cookie, f.Cookie == liveness.Cookie,
+				experimenter.IsMarker(f.Cookie):
 				return reconcile.Spare
 			}
 			return reconcile.Foreign
@@ -278,7 +279,7 @@ func (v *visit) fail(s app.Switch, why, command string) {
 	v.switches.Put(v.tx, all, s, row)
 }
 
-// The entries of table 0, above those of topology, which only tell the controller.
+// The entries of the first table, above those of topology, which only tell the controller.
 const (
 	priorityPass  = 0
 	priorityTells = 2
@@ -286,9 +287,10 @@ const (
 
 // pipeline returns the entries that lead packets to the table of hosts. Packets that reveal hosts go to the controller
 // too.
-func pipeline() []of13.FlowMod {
+func pipeline(first uint8) []of13.FlowMod {
 	entry := func(priority uint16, m of13.Match, in of13.Instructions) of13.FlowMod {
-		return of13.FlowMod{Cookie: Cookie, Priority: priority, Match: m, Instructions: in.Goto(hostTable)}
+		return of13.FlowMod{TableID: first, Cookie: Cookie, Priority: priority, Match: m,
+			Instructions: in.Goto(hostTable(first))}
 	}
 	flows := []of13.FlowMod{entry(priorityPass, nil, nil)}
 	tell := func(m of13.Match) {

@@ -299,12 +299,29 @@ func (v *visit) forgetIfCutOff(s app.Switch) {
 			dead = append(dead, l)
 		}
 	}
-	for _, l := range dead {
+	v.forget(s, dead, "cut off")
+}
+
+// switchForgotten removes a switch that is down, though it may have links that work.
+func (v *visit) switchForgotten(m app.SwitchForgotten) error {
+	row, _ := v.switches.Get(v.tx, all, m.Switch)
+	for _, p := range row.Ports {
+		v.lose(app.PortOf{Switch: m.Switch, Port: p}, "its switch is forgotten") // with the last one it is cut off
+	}
+	if _, known := v.switches.Get(v.tx, all, m.Switch); known {
+		v.forget(m.Switch, nil, "forgotten")
+	}
+	return nil
+}
+
+// forget removes a switch that is down, its hosts, and what its links were.
+func (v *visit) forget(s app.Switch, were []link, why string) {
+	for _, l := range were {
 		v.dropLink(l)
 	}
 	v.switches.Delete(v.tx, all, s)
-	v.dropHosts("cut off", func(at app.PortOf) bool { return at.Switch == s })
-	v.changed(lossQuiet, switchName(s)+" is cut off")
+	v.dropHosts(why, func(at app.PortOf) bool { return at.Switch == s })
+	v.changed(lossQuiet, switchName(s)+" is "+why)
 }
 
 func (v *visit) hostSeen(m topology.HostSeen) error {

@@ -24,6 +24,7 @@ func drawWorld(t *rapid.T) (w *world, cables [][2]app.PortOf, free []app.PortOf)
 	c := defaults
 	c.Disjoint = paths.Disjoint(rapid.IntRange(0, 1).Draw(t, "disjoint"))
 	c.RemoveForeign = rapid.Bool().Draw(t, "remove foreign")
+	c.Table = rapid.SampledFrom([]uint8{0, 5}).Draw(t, "table")
 	w = newWorld(t, rapid.Uint64().Draw(t, "seed"), c)
 	n := rapid.IntRange(1, 5).Draw(t, "switches")
 	for id := range n {

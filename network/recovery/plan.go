@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/protect"
 )
 
-// hostTable is the table of package protect's hosts. Entries of table 0 lead to it.
-const hostTable = 1
+// hostTable is the table of package protect's hosts, if the entries that lead to it are in the first table.
+func hostTable(first uint8) uint8 { return first + 1 }
 
 // network is the input of a plan, in order.
 type network struct {
@@ -46,12 +46,10 @@ type compiled struct {
 	plan *protect.Plan
 }
 
-// unbounded: this package checks the room of switches itself, so that a plan that was made with other bounds can still
-// be compiled.
-var unbounded = protect.Config{Table: hostTable, MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}
-
-// compile makes the plan of a network, by an update of an old plan if there is one.
-func compile(old *compiled, n network) (*protect.Plan, error) {
+// compile makes the plan of a network, by an update of an old plan if there is one. It has no bounds: this package
+// checks the room of switches itself, so that a plan that was made with other bounds can still be compiled.
+func compile(old *compiled, n network, first uint8) (*protect.Plan, error) {
+	unbounded := protect.Config{Table: hostTable(first), MaxEntries: math.MaxInt, MaxGroups: math.MaxInt}
 	g, err := paths.NewGraph(n.switches, n.links)
 	if err != nil {
 		return nil, err
@@ -88,7 +86,7 @@ func (c Config) fits(p *protect.Plan) error {
 
 // compile makes the plan of a network, if switches have room for it.
 func (c Config) compile(old *compiled, n network) (*protect.Plan, error) {
-	p, err := compile(old, n)
+	p, err := compile(old, n, c.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +209,7 @@ func (v *visit) plan(which uint32) (*compiled, error) {
 		n.hosts = append(n.hosts, protect.Host{MAC: mac, At: paths.End(at.portOf())})
 	}
 	n.sort()
-	p, err := compile(nil, n)
+	p, err := compile(nil, n, v.config.Table)
 	if err != nil {
 		return nil, fmt.Errorf("compile the plan of the tables again: %w", err)
 	}

@@ -27,6 +27,9 @@ type Config struct {
 	Reconcile             time.Duration // in which each switch is checked once
 	RemoveForeign         bool          // entries and groups that belong to no application
 	MaxEntries, MaxGroups int           // of one switch
+	// Table is the first of the three tables that it uses. Entries of other applications in lower tables decide first
+	// which packets go on to it.
+	Table uint8
 }
 
 // How long changes are collected before a plan is made.
@@ -147,6 +150,7 @@ func New(c Config) *app.App {
 		r.planSwitches.Cell(target), r.planLinks.Cell(target), r.planHosts.Cell(target))
 	app.Handle(a, needs[app.SwitchUp](r), within(r, (*visit).switchUp))
 	app.Handle(a, needs[app.SwitchDown](r), within(r, (*visit).switchDown))
+	app.Handle(a, needs[app.SwitchForgotten](r), within(r, (*visit).switchForgotten))
 	app.Handle(a, needs[app.PortStatus](r), within(r, (*visit).portStatus))
 	app.Handle(a, needs[app.Reply](r), within(r, (*visit).reply))
 	app.Handle(a, needs[app.BarrierReply](r), within(r, (*visit).barrierReply))

@@ -79,10 +79,11 @@ func (v *View) Stable() bool {
 		!slices.ContainsFunc(v.Switches, func(s SwitchView) bool { return s.Up && !s.InSync })
 }
 
-// Plan compiles the plan that the switches hold, with the program of each.
+// Plan compiles the plan that the switches hold, with the program of each. Tables are numbered as without other
+// applications before this one.
 func (v *View) Plan() (*protect.Plan, error) {
 	return compile(nil, network{avoid: v.Disjoint, switches: v.Graph.Switches(), links: v.Graph.Links(),
-		hosts: v.Hosts})
+		hosts: v.Hosts}, 0)
 }
 
 // Of makes a view of the application's tables, whose rows may come in any order.

@@ -44,7 +44,12 @@ func newWorld(t apptest.Tester, seed uint64, c Config) *world {
 	return w
 }
 
-func (w *world) apps() []*app.App { return []*app.App{topology.New(), liveness.New(), New(w.config)} }
+func (w *world) apps() []*app.App {
+	discovers, measures := topology.New(), liveness.New()
+	discovers.InTable(w.config.Table)
+	measures.InTable(w.config.Table)
+	return []*app.App{discovers, measures, New(w.config)}
+}
 
 // upgrade restarts the controllers with another configuration.
 func (w *world) upgrade(c Config) {
@@ -307,7 +312,7 @@ func (w *world) check() {
 	if got := (network{v.Disjoint, v.Graph.Switches(), v.Graph.Links(), v.Hosts}); !got.equal(&truth) {
 		w.t.Fatalf("the plan is for %+v\nthe network is %+v", got, truth)
 	}
-	p, err := compile(nil, truth)
+	p, err := compile(nil, truth, w.config.Table)
 	w.must(err)
 	for id, s := range w.switches {
 		w.holds(s, p.Program(id))
@@ -318,7 +323,7 @@ func (w *world) check() {
 func (w *world) holds(s *fakeSwitch, p protect.Program) {
 	w.t.Helper()
 	want := &fakeSwitch{flows: map[string]of13.FlowMod{}, groups: map[uint32]of13.GroupMod{}}
-	for _, f := range pipeline() {
+	for _, f := range pipeline(w.config.Table) {
 		want.flowMod(f)
 	}
 	for _, m := range protect.Diff(protect.Program{}, p).Messages() {

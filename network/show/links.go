@@ -3,6 +3,8 @@ package show
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -85,7 +87,8 @@ func linkEnd(e setup.End) string {
 	if e.Name == "" {
 		return fmt.Sprintf("%s:%d", e.Switch, e.Port)
 	}
-	return fmt.Sprintf("%s:%d (%s)", e.Switch, e.Port, e.Name)
+	name := strings.Trim(strconv.Quote(e.Name), `"`) // the switch chooses it, and may choose control characters
+	return fmt.Sprintf("%s:%d (%s)", e.Switch, e.Port, name)
 }
 
 func upOrDown(up bool) string {

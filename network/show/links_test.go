@@ -50,3 +50,11 @@ func TestWriteLinks(t *testing.T) {
 		t.Errorf("without links: %q, error %v", b.String(), err)
 	}
 }
+
+// A switch cannot control the terminal by the names of its ports.
+func TestPortNamesAreEscaped(t *testing.T) {
+	got := linkEnd(setup.End{Switch: "0000000000000001", Port: 2, Name: "a\x1b[2J"})
+	if want := `0000000000000001:2 (a\x1b[2J)`; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -313,15 +313,8 @@ func TestEmbeddedSwitch(t *testing.T) {
 	hello := of13.NewHello(of13.VersionsOf(of13.Version))
 	s.Message(0, 1, hello.Append(nil, 1))
 	said := func() (packetIns int) {
-		out, _ := s.Pending(1)
-		rest := bytes.Clone(out)
-		s.Sent(1, len(out))
-		for len(rest) > 0 {
-			msg, after, err := openflow.Next(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch rest = after; msg[1] {
+		for _, msg := range s.Take(1) {
+			switch msg[1] {
 			case openflow.TypeError:
 				t.Errorf("the switch refuses: %x", msg)
 			case of13.TypePacketIn:

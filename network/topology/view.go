@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -143,4 +144,16 @@ func (s *Snapshot) Graph() (*paths.Graph, error) {
 		}
 	}
 	return paths.NewGraph(switches, links)
+}
+
+// Both returns those of some links, by where they begin, that are there in both directions, all of the same cost, for
+// computing paths. A cable from a switch to itself is left out.
+func Both(links iter.Seq2[app.PortOf, app.PortOf]) (list []paths.Link) {
+	ends := maps.Collect(links)
+	for from, to := range ends {
+		if back, up := ends[to]; up && back == from && from.Switch != to.Switch {
+			list = append(list, paths.Link{From: paths.End(from), To: paths.End(to), Cost: 1})
+		}
+	}
+	return list
 }

@@ -14,7 +14,8 @@ import (
 // Class is a set of frames in the words of a configuration: those that have all of what it names. The zero Class has
 // all frames.
 type Class struct {
-	// Protocol is arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp or the number of a protocol over IP.
+	// Protocol is arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp, the number of a protocol over IP, or an
+	// EtherType such as 0x88b5.
 	Protocol string `json:"protocol,omitempty"`
 	// Source and Destination are addresses or prefixes of IPv4 or IPv6.
 	Source      string `json:"source,omitempty"`
@@ -25,6 +26,9 @@ type Class struct {
 	DestinationPorts string  `json:"destination_ports,omitempty"`
 	VLAN             *uint16 `json:"vlan,omitempty"` // 0: without a tag
 }
+
+// minEtherType is the least one: lower numbers are lengths (IEEE 802.3, 3.2.6).
+const minEtherType = 0x600
 
 // protocol is what a name of Class.Protocol stands for.
 type protocol struct {
@@ -97,10 +101,15 @@ func (c *Class) protocol() (protocol, error) {
 	if p, known := protocols[c.Protocol]; known {
 		return p, nil
 	}
+	if digits, is := strings.CutPrefix(c.Protocol, "0x"); is {
+		if n, err := strconv.ParseUint(digits, 16, 16); err == nil && n >= minEtherType {
+			return protocol{types: []uint16{uint16(n)}, number: -1}, nil
+		}
+	}
 	n, err := strconv.ParseUint(c.Protocol, 10, 8)
 	if err != nil {
-		return protocol{}, fmt.Errorf("protocol %q: use arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp, or a "+
-			"number up to 255", c.Protocol)
+		return protocol{}, fmt.Errorf("protocol %q: use arp, lldp, ipv4, ipv6, icmp, icmpv6, tcp, udp, sctp, a "+
+			"number up to 255, or an EtherType from 0x0600", c.Protocol)
 	}
 	return protocol{types: anyIP, number: int(n)}, nil
 }

@@ -51,6 +51,8 @@ func TestClass(t *testing.T) {
 			"eth_type=0x86dd,ip_proto=17,ipv6_src=::1,udp_src=6/65534"},
 		{Class{Protocol: "89", VLAN: &none}, "vlan_vid=0x0,eth_type=0x800,ip_proto=89 " +
 			"vlan_vid=0x0,eth_type=0x86dd,ip_proto=89"},
+		{Class{Protocol: "0x88b5"}, "eth_type=0x88b5"},
+		{Class{Protocol: "0x0800", Source: "10.0.0.1"}, "eth_type=0x800,ipv4_src=10.0.0.1"},
 		{Class{Protocol: "lldp", VLAN: &tag}, "vlan_vid=0x1005,eth_type=0x88cc"},
 	} {
 		list, err := c.class.Matches(nil)
@@ -68,6 +70,7 @@ func TestClass(t *testing.T) {
 	for want, c := range map[string]Class{
 		`protocol "tcq": use`:               {Protocol: "tcq"},
 		`protocol "256": use`:               {Protocol: "256"},
+		`protocol "0x5ff": use`:             {Protocol: "0x5ff"},
 		`source "10.0.0.1/8": use`:          {Source: "10.0.0.1/8"},
 		`destination "a": use`:              {Destination: "a"},
 		`destination "fe80::1%1": use`:      {Destination: "fe80::1%1"},

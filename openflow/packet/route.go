@@ -44,8 +44,13 @@ func Forward(in of13.Port, src, dst of13.MAC, out of13.Port) of13.Actions {
 	if out == in {
 		out = of13.PortInPort // a switch sends nothing back by itself
 	}
+	return Readdress(src, dst).Output(out, 0)
+}
+
+// Readdress returns the part of Forward that changes the packet.
+func Readdress(src, dst of13.MAC) of13.Actions {
 	return of13.Actions(nil).DecNwTTL().SetField(of13.Exact(of13.FieldEthSrc, src[:])).
-		SetField(of13.Exact(of13.FieldEthDst, dst[:])).Output(out, 0)
+		SetField(of13.Exact(of13.FieldEthDst, dst[:]))
 }
 
 // common returns how many bits two addresses of one version begin with in common.

@@ -12,6 +12,8 @@ import socket
 import sys
 import traceback
 
+from . import limits
+
 # Hashes of strings, and so the order of sets, must not differ from process to process.
 HASH_SEED = "0"
 
@@ -38,6 +40,10 @@ def arguments() -> argparse.Namespace:
     host.add_argument(
         "--slow", action="store_true", help="use only the framework's own code to parse and serialise messages"
     )
+    host.add_argument(
+        "--file", action="append", default=[], metavar="PATH", help="a file whose contents come from the log"
+    )
+    host.add_argument("--alone", action="store_true", help="nothing is replayed elsewhere: sockets and programs work")
     host.add_argument("apps", nargs="+", metavar="APP", help="a module or a file")
     probed = commands.add_parser(
         "probe", help="print as JSON which Python, framework and files a host of these applications would run"
@@ -74,6 +80,7 @@ def tell(apps: list[str]) -> int:
 
 def main() -> int:
     args = arguments()
+    limits.set_limits(alone=args.command == "host" and args.alone)
     if args.command == "probe":
         return tell(args.apps)
     fix_hashes()
@@ -87,7 +94,7 @@ def main() -> int:
     os.register_at_fork(after_in_child=sock.close)  # a child of an application's must not speak for this host
     sys.argv = ["ryu-manager", *args.apps]
     try:
-        session.serve(sock, args.apps, fast_paths=not args.slow)
+        session.serve(sock, args.apps, fast_paths=not args.slow, names=args.file, alone=args.alone)
     except (BrokenPipeError, ConnectionResetError):
         return 0  # Holdfast is gone, and this process with it
     except Exception as error:

@@ -27,7 +27,7 @@ def trace(error: BaseException) -> str:
         return "" if error.__cause__ is None else trace(error.__cause__)
     error = _root(error)
     told = traceback.TracebackException.from_exception(error)
-    stack = [frame for frame in told.stack if _theirs(frame.filename)]
+    stack = [frame for frame in told.stack if theirs(frame.filename)]
     if stack or isinstance(error, SyntaxError):
         told.stack = traceback.StackSummary.from_list(stack)
         told.__cause__ = told.__context__ = None
@@ -43,13 +43,14 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: "
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if _theirs(frame.filename):
+        if theirs(frame.filename):
             where = "" if frame.name == "<module>" else f", in {frame.name}"
             return f"{frame.filename}, line {frame.lineno}{where}: "
     return ""
 
 
-def _theirs(file: str) -> bool:
+def theirs(file: str) -> bool:
+    """Whether a file is an application's, and not one of a library."""
     path = os.path.abspath(file)
     return not file.startswith("<") and "site-packages" not in path and not path.startswith(_NOT_THEIRS)
 

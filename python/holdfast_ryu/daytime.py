@@ -1,6 +1,8 @@
 """Makes time and datetime of the standard library tell virtual time, in UTC."""
 
+import ctypes
 import datetime
+import gc
 import os
 import threading  # noqa: F401  keeps the real clock, which its locks need
 import time
@@ -11,8 +13,6 @@ from . import hub
 from .clock import clock
 
 _REAL = {name: getattr(time, name) for name in ("gmtime", "localtime", "ctime", "asctime", "strftime")}
-_real_datetime = datetime.datetime
-_real_date = datetime.date
 
 
 def _seconds() -> float:
@@ -45,40 +45,24 @@ def _strftime(form: str, when: Any = None) -> str:
     return str(_REAL["strftime"](form, time.localtime() if when is None else when))
 
 
-class _Instance(type):
-    """What the real class made is an instance of the virtual one too."""
-
-    real: type
-
-    def __instancecheck__(cls, thing: object) -> bool:
-        return isinstance(thing, cls.real)
-
-    def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, cls.real)
+def _now(cls: Any, tz: Any = None) -> Any:
+    return cls.fromtimestamp(_seconds(), tz)
 
 
-class _Date(_real_date, metaclass=_Instance):
-    real = _real_date
-
-    @classmethod
-    def today(cls) -> Any:
-        return cls.fromtimestamp(_seconds())
+def _utcnow(cls: Any) -> Any:
+    return cls.fromtimestamp(_seconds(), datetime.timezone.utc).replace(tzinfo=None)
 
 
-class _Datetime(_real_datetime, metaclass=_Instance):
-    real = _real_datetime
+def _patch_datetime() -> None:
+    """Puts virtual time into the type itself.
 
-    @classmethod
-    def now(cls, tz: Any = None) -> Any:
-        return cls.fromtimestamp(_seconds(), tz)
-
-    @classmethod
-    def utcnow(cls) -> Any:
-        return cls.fromtimestamp(_seconds(), datetime.timezone.utc).replace(tzinfo=None)
-
-    @classmethod
-    def today(cls) -> Any:
-        return cls.fromtimestamp(_seconds())
+    C extensions such as those of pandas are compiled for this very type: a subclass in its place makes them crash. Its
+    namespace is read only to Python, so it is reached as the garbage collector reaches it. datetime.today() and
+    date.today() ask time.time().
+    """
+    (namespace,) = gc.get_referents(vars(datetime.datetime))
+    namespace["now"], namespace["utcnow"] = classmethod(_now), classmethod(_utcnow)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))  # the interpreter keeps what it has looked up
 
 
 def logging_time() -> types.SimpleNamespace:
@@ -116,7 +100,4 @@ def install() -> None:
     time.asctime = _asctime
     time.strftime = _strftime
     time.sleep = hub.sleep  # type: ignore[assignment]
-    for virtual, real in ((_Date, "date"), (_Datetime, "datetime")):
-        # Pickle finds a class by these names.
-        virtual.__module__, virtual.__name__, virtual.__qualname__ = "datetime", real, real
-        setattr(datetime, real, virtual)
+    _patch_datetime()

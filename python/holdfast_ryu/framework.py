@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from . import hub, names
+from . import files, hub, names
 from .outcome import outcome
 from .scheduler import GreenThread, scheduler
 
@@ -17,13 +17,16 @@ def install(fast_paths: bool = True) -> None:
 
     from os_ken.base import app_manager
     from os_ken.controller import ofp_handler
+    from os_ken.ofproto import ofproto_v1_0
 
+    ofproto_v1_0.OFPET_EXPERIMENTER = 0xFFFF  # for which its handler of errors asks in each version
     app_manager.OSKenApp._event_loop = _event_loop
     app_manager.AppManager._instantiate = _owned(app_manager.AppManager._instantiate)
     app_manager.require_app = names.require_app
     # The handler's own start would listen for switches.
     ofp_handler.OFPHandler.start = app_manager.OSKenApp.start
     _hash_by_serial(app_manager.OSKenApp)
+    _name_base_attributes()
     names.install()
     _install_wsgi()
     if fast_paths:
@@ -53,14 +56,38 @@ def _hash_by_serial(cls: Any) -> None:
     cls.__hash__ = of
 
 
+def _name_base_attributes() -> None:
+    """Has each class of messages know which attributes messages do not print.
+
+    The framework finds out when the first message of a class is made, which a host that begins with a checkpoint lacks.
+    """
+    from os_ken.ofproto import ofproto_parser, ofproto_v1_3_parser
+
+    for cls in vars(ofproto_v1_3_parser).values():
+        if isinstance(cls, type) and issubclass(cls, ofproto_parser.MsgBase):
+            ofproto_parser.MsgBase.__init__(cls.__new__(cls), None)
+
+
 def _owned(instantiate: Any) -> Any:
-    """While an application is made, it owns the threads that it starts."""
+    """While an application is made, and started, it owns the threads that it starts."""
 
     def wrapped(self: Any, app_name: Any, cls: Any, *args: Any, **kwargs: Any) -> Any:
+        cls.start = _started(cls.start)
+        return _by(cls.__name__, instantiate)(self, app_name, cls, *args, **kwargs)
+
+    return wrapped
+
+
+def _started(start: Any) -> Any:
+    return lambda self: _by(type(self).__name__, files.start)(start, self)
+
+
+def _by(owner: str, function: Any) -> Any:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         thread = scheduler.current()
-        before, thread.owner = thread.owner, cls.__name__
+        before, thread.owner = thread.owner, owner
         try:
-            return instantiate(self, app_name, cls, *args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             thread.owner = before
 

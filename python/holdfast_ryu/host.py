@@ -8,14 +8,16 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from . import blame, checkpoint, datapath, names, pickling, wire, wsgi
+from . import blame, checkpoint, datapath, files, machine, metrics, names, pickling, sockets, websockets, wire, wsgi
 from .blame import LoadError
 from .clock import clock
-from .outcome import outcome
+from .outcome import Answer, outcome
 from .scheduler import scheduler
 
 # LOAD_SECONDS is how much virtual time applications may wait for in their constructors.
 LOAD_SECONDS = 60
+# SOCKET_SECONDS of real time may a socket need meanwhile; then timers are next.
+SOCKET_SECONDS = 5
 # LINES is how many of the last log lines are part of the error if loading fails. A wrong option is reported in one of
 # these lines.
 LINES = 20
@@ -49,9 +51,16 @@ class Host:
         Their constructors may wait: time passes for that. With a state they continue after input `number`.
         """
         scheduler.failed = outcome.fail
+        if state:
+            checkpoint.prepare(state)
         loader = scheduler.spawn(self._load)
+        files.loading(loader)
         scheduler.run()
         while not loader.ended:
+            if sockets.await_ready(SOCKET_SECONDS):
+                sockets.ring()
+                scheduler.run()
+                continue
             next_ns = scheduler.next_ns()
             if next_ns is None or next_ns > clock.start_ns + LOAD_SECONDS * 10**9:
                 raise LoadError(
@@ -85,17 +94,13 @@ class Host:
     def _load_apps(self) -> None:
         from os_ken import cfg
         from os_ken.base import app_manager
-        from os_ken.ofproto import ofproto_protocol
         from os_ken.topology import switches  # noqa: F401  registers --observe-links, as in ryu-manager
 
         cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
         self._manager = manager = app_manager.AppManager.get_instance()
         load_classes(manager, self._apps)
+        metrics.install()
         manager.instantiate_apps(**manager.create_contexts())
-        if datapath.VERSION not in ofproto_protocol._supported_versions:
-            raise LoadError(
-                "the applications' OFP_VERSIONS leave out OpenFlow 1.3, which is what Holdfast speaks to applications"
-            )
 
     def checkpoint(self) -> wire.Checkpointed:
         """Returns the state that all inputs so far have brought about, if it can be kept."""
@@ -112,8 +117,10 @@ class Host:
         scheduler.input = entry.number
         clock.advance(entry.time_ns)
         scheduler.ring()
+        sockets.ring()
         scheduler.run()
         try:
+            self._switches.connect_again()
             self._dispatch(entry.event)
         except (datapath.Overflow, ValueError) as error:
             outcome.fail("", error)
@@ -130,10 +137,17 @@ class Host:
                 self._switches.down(event.datapath_id)
             case wire.Request():
                 self._request(event)
+            case wire.Files():
+                if files.take(event):
+                    machine.reload()
+                outcome.answers.append(Answer(event.request_id, 200, [], b""))
 
     def _request(self, event: wire.Request) -> None:
-        for context in self._manager.contexts.values():
-            if isinstance(context, wsgi.WSGIApplication):
-                context.serve(event)
-                return
+        if websockets.of(event)[:1] not in ([], ["open"]):
+            websockets.serve(event)
+            return
+        server, event = wsgi.choose(self._manager.contexts.values(), event)
+        if server is not None:
+            server.serve(event)
+            return
         outcome.answers.append(wsgi.refusal(event.request_id, 404, "no application here has a REST interface\n"))

@@ -1,10 +1,11 @@
 """What applications and the framework know as os_ken.lib.hub, on green threads in virtual time.
 
-It opens no sockets: what would listen or connect raises NoSocket.
+What would listen or connect raises NoSocket, unless holdfast_ryu.sockets has put something in its place.
 """
 
 import logging
 import queue
+import socket as socket
 import threading
 import time
 from collections import deque
@@ -24,11 +25,12 @@ QueueEmpty = queue.Empty
 QueueFull = queue.Full
 
 _sleep_really = time.sleep
-_host_thread = threading.get_ident()
+_thread_now = threading.get_ident
+_host_thread = _thread_now()
 
 
 class NoSocket(OSError):
-    """An application of Holdfast opens no sockets: a replay would open them again."""
+    """On a cluster an application gets nothing from sockets: a replay would get something else."""
 
 
 def patch(thread: bool = True) -> None:
@@ -36,7 +38,7 @@ def patch(thread: bool = True) -> None:
 
 
 def sleep(seconds: float = 0) -> None:
-    if threading.get_ident() != _host_thread:
+    if _thread_now() != _host_thread:
         _sleep_really(seconds)  # a thread of the operating system: not ours to schedule
         return
     scheduler.park(seconds)
@@ -330,35 +332,56 @@ class LoggingWrapper:
         LOG.info(message.rstrip("\n"))
 
 
-def _no_socket(what: str) -> NoReturn:
+def refuse_socket(what: str) -> NoReturn:
     raise NoSocket(
-        f"hub.{what}: an application of Holdfast opens no sockets, since its inputs come from the log and are executed"
-        " again elsewhere"
+        f"{what}: what a socket brings is not in the log, so that each controller would get something else: let it"
+        " come over REST, or use `holdfast run`, where sockets work"
     )
 
 
 class StreamServer:
     def __init__(self, *_: Any, **__: Any) -> None:
-        _no_socket("StreamServer")
+        refuse_socket("hub.StreamServer")
 
 
 class StreamClient:
     def __init__(self, *_: Any, **__: Any) -> None:
-        _no_socket("StreamClient")
+        refuse_socket("hub.StreamClient")
 
 
-class WSGIServer(StreamServer):
-    """Requests come as inputs: see holdfast_ryu.wsgi."""
+class WSGIServer:
+    """A web server of an application's own. It opens no socket: requests come as inputs, see holdfast_ryu.wsgi."""
+
+    def __init__(self, listen_info: tuple[str, int], handle: Any = None, *_: Any, **__: Any) -> None:
+        from . import wsgi  # which imports this module
+
+        self.server_address = listen_info
+        wsgi.serve_at(int(listen_info[1]), handle)
+
+    def serve_forever(self) -> None:
+        """Waits until its thread is killed."""
+        scheduler.park()
 
 
 class WebSocketWSGI:
-    def __init__(self, *_: Any, **__: Any) -> None:
-        _no_socket("WebSocketWSGI")
+    """A WSGI application that has a function take the WebSockets of clients."""
+
+    def __init__(self, handler: Callable[[Any], Any], *_: Any, **__: Any) -> None:
+        self.handler = handler
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        connection = environ.get("holdfast.websocket")
+        if connection is None:
+            start_response("400 Bad Request", [])
+            return [b"this is the path of a WebSocket\n"]
+        connection.open()
+        self.handler(connection)
+        return []
 
 
 def listen(*_: Any, **__: Any) -> NoReturn:
-    _no_socket("listen")
+    refuse_socket("hub.listen")
 
 
 def connect(*_: Any, **__: Any) -> NoReturn:
-    _no_socket("connect")
+    refuse_socket("hub.connect")

@@ -27,6 +27,33 @@ class _Alias(importlib.abc.Loader):
         module.__spec__ = self._spec  # the import system has put that of the alias there
 
 
+def _complete(module: types.ModuleType) -> None:
+    """Adds what os-ken asks of the module ovs.db.idl, and only ovs before version 3 had."""
+    if not hasattr(module, "_uuid_to_row"):
+        module._uuid_to_row = lambda atom, _base: atom  # type: ignore[attr-defined]
+
+
+class _Ovs(importlib.abc.MetaPathFinder):
+    """Has ovs.db.idl completed when it is imported."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "ovs.db.idl":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        loader = spec.loader if spec else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def complete(module: types.ModuleType) -> None:
+                execute(module)
+                _complete(module)
+
+            loader.exec_module = complete  # type: ignore[method-assign]
+        return spec
+
+
 class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(
@@ -47,12 +74,14 @@ class _Finder(importlib.abc.MetaPathFinder):
 def install() -> None:
     """After the path is final, and before an application is imported."""
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Ovs())
     import os_ken.app
     import os_ken.base.app_manager
     import os_ken.exception
 
     os_ken.base.app_manager.RyuApp = os_ken.base.app_manager.OSKenApp
     os_ken.exception.RyuException = os_ken.exception.OSKenException
+    os_ken.version = os_ken.__version__  # which its BGP speaker imports
     for folder in sys.path:
         apps = os.path.join(folder, "ryu", "app")
         if os.path.isdir(apps):

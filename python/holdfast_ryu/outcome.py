@@ -1,6 +1,7 @@
 """What an input brings about: commands, answers, failures, log lines."""
 
 import traceback
+from collections.abc import Callable
 from typing import NamedTuple
 
 # COMMANDS and COMMAND_BYTES bound what one application sends because of one input; beyond, it fails.
@@ -55,6 +56,7 @@ class Outcome:
     """Of the input that is executed now. The framework and applications add to it, the host takes it."""
 
     def __init__(self) -> None:
+        self.stir: Callable[[], None] = lambda: None  # asks for an input
         self._clear()
 
     def _clear(self) -> None:

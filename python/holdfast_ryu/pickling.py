@@ -1,22 +1,27 @@
 """Pickles with places: what has one is a reference, and sets keep their order."""
 
-import datetime
 import importlib
+import marshal
 import pickle
 import random
 import re
 import sys
 import threading
 import types
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from . import sets
+from . import sets, threads
 from .places import Key, Places
 from .scheduler import GreenThread, scheduler
 
-_LOCKS = {type(threading.Lock()): threading.Lock, type(threading.RLock()): threading.RLock}
+_LOCKS = {
+    **dict(zip(threads.REAL_LOCKS, (threading.Lock, threading.RLock), strict=True)),
+    type(threading.Lock()): threading.Lock,
+    type(threading.RLock()): threading.RLock,
+}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-_SET, _FROZEN = "<set>", "<frozenset>"
+_SET, _FROZEN, _THREAD = "<set>", "<frozenset>", "<thread>"
 
 
 class Refused(Exception):
@@ -26,9 +31,12 @@ class Refused(Exception):
 class Pickler(pickle.Pickler):
     """Sets are written after the rest, when all that is in them is there: so a set may hold what holds it."""
 
-    def __init__(self, file: BinaryIO, places: Places) -> None:
+    def __init__(self, file: BinaryIO, places: Places, sleeping: Iterable[int] = ()) -> None:
+        """sleeping are the numbers of the green threads that are kept."""
         super().__init__(file, protocol=5)
         self._key = places.key
+        self._is_fixed = places.is_fixed
+        self._sleeping = set(sleeping)
         self._sets: dict[int, tuple[Key, set[Any]]] = {}
         self._unwritten: list[int] = []
 
@@ -45,6 +53,8 @@ class Pickler(pickle.Pickler):
         kind = type(thing)
         if kind is set:
             return self._set(thing, key)
+        if kind is GreenThread and key is None and hash(thing) in self._sleeping and not thing.ended:
+            return _THREAD, hash(thing)
         if key is None and isinstance(thing, (set, frozenset)) and thing:
             if kind is frozenset:
                 return _FROZEN, sets.layout(thing)
@@ -71,10 +81,22 @@ class Pickler(pickle.Pickler):
             return _LOCKS[kind], ()
         if kind is random.SystemRandom:
             return random.SystemRandom, ()
-        for virtual in (datetime.date, datetime.datetime):
-            if thing is getattr(virtual, "real", None):
-                return getattr, (virtual, "real")
+        if kind is types.FunctionType and "<locals>" in thing.__qualname__ and thing.__closure__:
+            return self._closure(thing)
+        tries = sys.modules.get("pytricia")
+        if tries is not None and isinstance(thing, tries.PyTricia):
+            return _trie(thing)
         return NotImplemented
+
+
+    def _closure(self, function: types.FunctionType) -> Any:
+        """Keeps a function that was made in another one, if what it encloses has names: else it may change unseen."""
+        module = function.__module__
+        if not self._is_fixed(function) or vars(sys.modules.get(module, object)) is not function.__globals__:
+            return NotImplemented
+        enclosed = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        values = function.__defaults__, function.__kwdefaults__
+        return _closure, (module, marshal.dumps(function.__code__), function.__qualname__, enclosed, values)
 
 
 class Unpickler(pickle.Unpickler):
@@ -84,6 +106,7 @@ class Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._things = places.things
         self._sets: dict[Key, set[Any]] = {}
+        self.threads: dict[int, GreenThread] = {}  # that sleep, by number; they have not begun
 
     def load_all(self) -> tuple[Any, list[tuple[set[Any], sets.Layout]]]:
         """Returns what dump_all() has written: a thing, and its sets, which are empty, with what they are to hold."""
@@ -98,6 +121,8 @@ class Unpickler(pickle.Unpickler):
             return self._sets.setdefault(key, set())
         if key[0] == _FROZEN:
             return sets.frozen(key[1])
+        if key[0] == _THREAD:
+            return self.thread(key[1])
         try:
             return self._things[key]
         except KeyError:
@@ -106,10 +131,40 @@ class Unpickler(pickle.Unpickler):
             ) from None
 
 
+    def thread(self, serial: int) -> GreenThread:
+        """Returns the thread of that number."""
+        if serial not in self.threads:
+            thread = self.threads[serial] = GreenThread(scheduler, None, (), {})
+            thread._serial = serial
+        return self.threads[serial]
+
+
 def said(error: BaseException) -> str:
     """An error in one line, without addresses."""
     text = _ADDRESS.sub("", " ".join(str(error).split()))
     return text if isinstance(error, Refused) else f"{type(error).__name__}: {text}"
+
+
+def _closure(module: str, code: bytes, name: str, enclosed: tuple[Any, ...], values: Any) -> types.FunctionType:
+    cells = tuple(types.CellType(value) for value in enclosed)
+    function = types.FunctionType(marshal.loads(code), vars(importlib.import_module(module)), None, None, cells)
+    function.__qualname__ = name
+    function.__defaults__, function.__kwdefaults__ = values
+    return function
+
+
+def _trie(trie: Any) -> Any:
+    """Keeps a trie of pytricia, which pickles only while it is frozen."""
+    trie.freeze()
+    try:
+        return *trie.__reduce__(), None, None, _set_trie
+    finally:
+        trie.thaw()
+
+
+def _set_trie(trie: Any, state: Any) -> None:
+    trie.__setstate__(state)
+    trie.thaw()
 
 
 def _thread(thread: GreenThread) -> Any:

@@ -76,7 +76,7 @@ class Places:
         for key, thing in list(self.own.items()):
             held = contents(thing)
             for at, value in held.items() if isinstance(held, dict) else enumerate(held):
-                if isinstance(value, types.FunctionType) and self._is_fixed(value):
+                if isinstance(value, types.FunctionType) and self.is_fixed(value):
                     self.add((*key, "holds", at), value)
 
     def _modules(self) -> tuple[list[types.ModuleType], list[types.ModuleType]]:
@@ -99,7 +99,7 @@ class Places:
             return not file.startswith(FRAMEWORK)  # in a folder ryu/app: see names
         return not (file.startswith((*STANDARD, HOST)) or "/site-packages/" in file or "/dist-packages/" in file)
 
-    def _is_fixed(self, function: types.FunctionType) -> bool:
+    def is_fixed(self, function: types.FunctionType) -> bool:
         """Whether all that a function encloses has a name: else it may change unseen."""
         try:
             return all(id(cell.cell_contents) in self._keys for cell in function.__closure__ or ())

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from . import VERSION
 
 # NEEDED are the distributions that a host imports, as pip wants them: pyproject.toml says the same.
-NEEDED = {"os-ken": "os-ken>=4.2,<5", "greenlet": "greenlet>=3", "Routes": "Routes", "WebOb": "WebOb"}
+NEEDED = {"os-ken": "os-ken>=3.1,<5", "greenlet": "greenlet>=3", "Routes": "Routes", "WebOb": "WebOb"}
 
 
 class Missing(Exception):
@@ -41,11 +41,12 @@ def report(apps: list[str]) -> str:
 
 def _load(apps: list[str]) -> None:
     """Imports applications as a host does. What they print and log meanwhile is dropped."""
-    from . import blame, session, wire
+    from . import blame, loading, session, wire
 
     printed = sys.stdout, sys.stderr
+    watched = loading.Watched()
     try:
-        session.prepare(wire.Hello(0, time.time_ns(), 50, "holdfast", apps, []), fast_paths=False)
+        session.prepare(wire.Hello(0, time.time_ns(), 50, "holdfast", apps, []), fast_paths=False, names=[])
         from os_ken.base import app_manager
 
         from . import host
@@ -55,6 +56,7 @@ def _load(apps: list[str]) -> None:
         print(blame.trace(error), file=printed[1])
         raise Missing(blame.reason(error)) from error
     finally:
+        watched.done()
         sys.stdout, sys.stderr = printed
 
 

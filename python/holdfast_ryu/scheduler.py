@@ -19,6 +19,8 @@ THREADS = 65_536
 # waits for virtual time, so that the input ends.
 YIELDS = 1_000
 YIELD_SECONDS = 0.001
+# FOREIGN owns what threads of the operating system send.
+FOREIGN = "?"
 # FOREVER_SECONDS is the longest that a timer runs; a wait without end is one of years.
 FOREVER_SECONDS = 3e8
 
@@ -41,7 +43,15 @@ class Timer:
 
 
 class GreenThread(greenlet):  # type: ignore[misc]  # of C
-    """A thread of an application; its owner answers for what it sends and raises."""
+    """A thread of an application; its owner answers for what it sends and raises.
+
+    Its __dict__ has what applications set.
+    """
+
+    __slots__ = (
+        "scheduler", "owner", "value", "start_timer", "timer", "parked", "resumed", "pending", "yields", "target",
+        "arguments", "_serial", "_joiners", "_links",
+    )
 
     def __init__(
         self, scheduler: "Scheduler", function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -51,13 +61,14 @@ class GreenThread(greenlet):  # type: ignore[misc]  # of C
         self.owner = scheduler.owner()
         self.value: Any = None
         self.start_timer: Timer | None = None
+        self.timer: Timer | None = None  # of the last wait
         self.parked = False
         self.resumed: Any = True  # with what: True, False after a timeout, or an error to raise
         self.pending: BaseException | None = None  # to raise where it waits next
         self.yields = (0, 0)  # in which input, how often
         self._serial = scheduler.serial()
         self.target = function
-        self._arguments = (args, kwargs)
+        self.arguments = (args, kwargs)
         self._joiners: list[GreenThread] = []
         self._links: list[Callable[[], None]] = []
 
@@ -68,7 +79,7 @@ class GreenThread(greenlet):  # type: ignore[misc]  # of C
         return self is other
 
     def run(self) -> None:
-        args, kwargs = self._arguments
+        args, kwargs = self.arguments
         try:
             if not self.ended:
                 self.value = self.target(*args, **kwargs)
@@ -90,6 +101,11 @@ class GreenThread(greenlet):  # type: ignore[misc]  # of C
     @property
     def ended(self) -> bool:
         return self not in self.scheduler.threads
+
+    @property
+    def awaited(self) -> bool:
+        """Whether something is to be told of its end."""
+        return bool(self._joiners or self._links)
 
     def is_alive(self) -> bool:
         return not self.ended
@@ -157,12 +173,12 @@ class Scheduler:
     def owner(self) -> str:
         """The application on whose behalf code runs now.
 
-        "" in the host itself, "?" in a thread of the operating system.
+        "" in the host itself, FOREIGN in a thread of the operating system.
         """
         current = getcurrent()
         if type(current) is GreenThread:
             return current.owner
-        return "" if current is self.main else "?"
+        return "" if current is self.main else FOREIGN
 
     def current(self) -> GreenThread:
         current = getcurrent()
@@ -212,6 +228,7 @@ class Scheduler:
                 timer = self.after(timeout if timeout > 0 else YIELD_SECONDS, lambda: self.wake(thread, False))
             else:
                 self.wake(thread, False)
+        thread.timer = timer
         self.main.switch()
         if timer is not None:
             timer.callback = None
@@ -268,6 +285,21 @@ class Scheduler:
         self._timers.clear()
         self._abandoned = self.threads  # a thread that nobody refers to would run on, to its end
         self.threads = dict.fromkeys(keep)
+
+    def due(self, thread: GreenThread) -> tuple[int, int] | None:
+        """When a thread that waits is woken by time, and the number of that timer."""
+        return next(((at_ns, serial) for at_ns, serial, timer in self._timers if timer is thread.timer), None)
+
+    def set_due(self, threads: dict[GreenThread, tuple[int, int] | None]) -> None:
+        """Gives threads that wait the times and numbers that due() has returned, and forgets all other timers."""
+        self._timers = []
+        for thread, due in threads.items():
+            if thread.timer is not None and due is not None:
+                thread.timer.due_ns = due[0]
+                heapq.heappush(self._timers, (*due, thread.timer))
+
+    def running_timers(self) -> int:
+        return sum(timer.callback is not None for _, _, timer in self._timers)
 
     def next_ns(self) -> int | None:
         """When the next timer is due."""

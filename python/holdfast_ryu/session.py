@@ -1,10 +1,12 @@
 """One conversation with Holdfast over a stream socket: frames in, frames out, until it closes."""
 
+import _thread
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from . import daytime, entropy, framework, logs, wire
+from . import daytime, entropy, eventlets, files, framework, loading, logs, machine, sockets, threads, wire
 from .clock import clock
+from .outcome import outcome
 
 # RESULTS_BYTES is when results are written even though their batch is not done.
 RESULTS_BYTES = 1 << 20
@@ -16,6 +18,9 @@ class Session:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._in = sock.makefile("rb", buffering=1 << 18)
+        self._writing = _thread.allocate_lock()  # stir() is called by threads of the operating system
+        self._send = sock.sendall
+        self._stirred = True  # before READY, nothing is asked for
 
     def read(self) -> tuple[int, bytes] | None:
         """Returns the next frame, or None when Holdfast has closed."""
@@ -31,7 +36,21 @@ class Session:
         return frame[0], frame[1:]
 
     def write(self, frame: bytes) -> None:
-        self._sock.sendall(frame)
+        with self._writing:
+            self._send(frame)
+
+    def ready(self, frame: bytes) -> None:
+        """Says that the applications are loaded; from then on they may stir."""
+        self.write(frame)
+        self._stirred = False
+        if sockets.ready():
+            self.stir()
+
+    def stir(self) -> None:
+        """Asks for an input, unless one was asked for since the last. Any thread may call it."""
+        if not self._stirred:
+            self._stirred = True
+            self.write(wire.frame(wire.STIRRED, b""))
 
     def hello(self) -> wire.Hello | None:
         first = self.read()
@@ -48,33 +67,46 @@ class Session:
             if kind == wire.CHECKPOINT and not body:
                 yield None
             elif kind == wire.INPUTS:
+                self._stirred = False
                 yield wire.decode_inputs(body)
             else:
                 raise wire.Malformed(f"a frame of type {kind} with {len(body)} bytes where INPUTS are expected")
 
 
-def prepare(hello: wire.Hello, fast_paths: bool) -> None:
+def prepare(hello: wire.Hello, fast_paths: bool, names: list[str], stir: Callable[[], None] | None = None) -> None:
     """Makes time, randomness and the framework those of a host. It comes before anything imports os_ken."""
     clock.begin(hello.time_ns)
     entropy.install(hello.seed, hello.cluster)
     daytime.install()
+    threads.install()
+    eventlets.install()
     logs.install(hello.log_level)
     framework.install(fast_paths)
+    sockets.install(stir)
+    machine.install(alone=stir is not None)
+    files.install(names)
 
 
-def serve(sock: socket.socket, apps: list[str], fast_paths: bool) -> None:
-    """Hosts apps until Holdfast closes the connection."""
+def serve(sock: socket.socket, apps: list[str], fast_paths: bool, names: list[str], alone: bool = False) -> None:
+    """Hosts apps until Holdfast closes the connection. names are the files that come from the log.
+
+    Alone, nothing is replayed elsewhere: sockets of applications work, and they may start programs.
+    """
     session = Session(sock)
+    watched = loading.Watched()
     hello = session.hello()
     if hello is None:
         return
     if hello.apps != apps:
         raise wire.Malformed(f"the log was begun with the applications {hello.apps}, this host was started with {apps}")
-    prepare(hello, fast_paths)
+    prepare(hello, fast_paths, names, session.stir if alone else None)
     from . import host  # imports os_ken, so it comes after all that
 
+    outcome.stir = session.stir
     running = host.Host(hello.apps, hello.options)
-    session.write(wire.encode_ready(running.load(hello.number, hello.state)))
+    ready = running.load(hello.number, hello.state)
+    watched.done()
+    session.ready(wire.encode_ready(ready))
     for batch in session.batches():
         if batch is None:
             session.write(wire.encode_checkpointed(running.checkpoint()))

@@ -13,8 +13,8 @@ VERSION = 1
 # FRAME_BYTES bounds one frame, without its own length.
 FRAME_BYTES = 64 << 20
 
-HELLO, READY, INPUTS, RESULTS, FATAL, CHECKPOINT, CHECKPOINTED = range(1, 8)
-UP, DOWN, MESSAGE, TIMER, REQUEST = range(1, 6)
+HELLO, READY, INPUTS, RESULTS, FATAL, CHECKPOINT, CHECKPOINTED, STIRRED = range(1, 9)
+UP, DOWN, MESSAGE, TIMER, REQUEST, FILES = range(1, 7)
 
 _FRAME = struct.Struct(">IB")
 _HELLO = struct.Struct(">HQqB")
@@ -124,7 +124,19 @@ class Request:
     body: bytes
 
 
-Event = Up | Down | Message | Tick | Request
+@dataclass(frozen=True)
+class Files:
+    """Configuration files: their contents by path, None for a file that does not exist.
+
+    If it is the first, it counts only for a host that has none.
+    """
+
+    request_id: int
+    first: bool
+    contents: dict[str, bytes | None]
+
+
+Event = Up | Down | Message | Tick | Request | Files
 
 
 class Input:
@@ -255,6 +267,11 @@ def _encode_event(event: Event) -> tuple[int, bytes]:
         case Request():
             words = _string(event.method) + _string(event.path) + _headers(event.headers)
             return REQUEST, _U64.pack(event.request_id) + words + _bytes(event.body)
+        case Files():
+            out = [_U64.pack(event.request_id), bytes([event.first]), _U32.pack(len(event.contents))]
+            for path, content in event.contents.items():
+                out.append(_string(path) + bytes([content is None]) + _bytes(content or b""))
+            return FILES, b"".join(out)
     return TIMER, b""
 
 
@@ -282,6 +299,12 @@ def _decode_event(kind: int, reader: Reader) -> Event:
         request_id, method, path = reader.number(_U64), reader.string(), reader.string()
         headers = [(reader.string(), reader.string()) for _ in range(reader.number(_U32))]
         return Request(request_id, method, path, headers, reader.blob())
+    if kind == FILES:
+        request_id, first, contents = reader.number(_U64), reader.number(_U8) != 0, {}
+        for _ in range(reader.number(_U32)):
+            path, missing, content = reader.string(), reader.number(_U8), reader.blob()
+            contents[path] = None if missing else content
+        return Files(request_id, first, contents)
     raise Malformed(f"input of kind {kind}")
 
 

@@ -1,14 +1,15 @@
 """What applications know as ryu.app.wsgi: REST interfaces, whose requests are inputs of the log.
 
-The interface is that of Ryu; os-ken 4 has none. WebSockets are not here: what they push to a client
-cannot be answered once by one of several controllers.
+The interface is that of Ryu; os-ken 4 has none. Its part about WebSockets is in holdfast_ryu.rpc, which needs tinyrpc.
 """
 
+import dataclasses
 import inspect
 import io
 import itertools
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -22,7 +23,7 @@ from os_ken.base import app_manager
 from webob.request import Request as _Request
 from webob.response import Response as _Response
 
-from . import wire
+from . import websockets, wire
 from .outcome import Answer, TooMuch, outcome
 from .scheduler import GreenThread, scheduler
 
@@ -47,15 +48,11 @@ CONF.register_cli_opts(
 
 
 def __getattr__(name: str) -> Any:
-    if name in (
-        "websocket",
-        "rpc_public",
-        "WebSocketRPCClient",
-        "WebSocketRPCServer",
-        "WebSocketDisconnectedError",
-        "WebSocketManager",
-    ):
-        raise ImportError(f"ryu.app.wsgi.{name}: Holdfast does not host applications that use WebSockets")
+    if name == "rpc_public" or name.lower().startswith("websocket"):
+        from . import rpc
+
+        if name in rpc.__all__:
+            return getattr(rpc, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -111,6 +108,7 @@ class WSGIApplication:
         self.mapper = routes.Mapper()
         self.registory: dict[str, Any] = {}  # as Ryu spells it: applications reach into it
         self.owners: dict[Any, str] = {}
+        self._websocketmanager: Any = None
         self._waiting: dict[GreenThread, int] = {}  # since when
 
     def register(self, controller: Any, data: Any = None) -> None:
@@ -145,6 +143,14 @@ class WSGIApplication:
         controller.parent = self
         return controller(req)
 
+    @property
+    def websocketmanager(self) -> Any:
+        if self._websocketmanager is None:
+            from . import rpc
+
+            self._websocketmanager = rpc.WebSocketManager()
+        return self._websocketmanager
+
     def _owner(self, controller: Any) -> str:
         """Of a controller that was not registered but connected to the mapper: the application of its module."""
         for app in app_manager.SERVICE_BRICKS.values():
@@ -175,15 +181,74 @@ class WSGIApplication:
             )
 
     def _answer(self, request: wire.Request) -> None:
+        connection = None
+        if websockets.of(request):
+            connection = websockets.begin(request)
+            if connection is None:
+                text = f"{websockets.CONNECTIONS} WebSockets are open\n"
+                outcome.answers.append(refusal(request.request_id, 503, text))
+                return
+            connection.taken = lambda thread=scheduler.current(): self._waiting.pop(thread, None)
         try:
-            answer = _call(self, request)
+            answer = _call(self, request, connection)
         except BaseException as error:
             if isinstance(error, GreenletExit) and scheduler.current() not in self._waiting:
                 return
             outcome.fail(scheduler.owner(), error)
             answer = refusal(request.request_id, 500, "the application failed: see the controller's log\n")
         self._waiting.pop(scheduler.current(), None)
-        outcome.answers.append(answer)
+        if connection is None or not connection.opened:
+            outcome.answers.append(answer)
+        if connection is not None:
+            connection.close()
+
+
+class Server(WSGIApplication):
+    """A WSGI application that an application serves at a port of its own, as Faucet does its metrics."""
+
+    def __init__(self, application: Callable[..., Any], by: str) -> None:
+        super().__init__()
+        self._application = application
+        self.by = by
+
+    def __reduce__(self) -> Any:
+        return Server, (self._application, self.by)
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        scheduler.current().owner = self.by
+        return self._application(environ, start_response)
+
+
+# servers are those of applications, by port.
+servers: dict[int, Server] = {}
+
+
+def serve_at(port: int, application: Callable[..., Any]) -> None:
+    """Has requests answered by a WSGI application; one that was at the port before gives way."""
+    servers[port] = Server(application, scheduler.owner())
+
+
+# PORT begins the paths of a server of several: /port/9303/metrics are the metrics at port 9303.
+PORT = re.compile(r"/port/(\d{1,5})(?=/)", re.ASCII)
+
+
+def choose(contexts: Iterable[Any], request: wire.Request) -> tuple[WSGIApplication | None, wire.Request]:
+    """Finds what answers a request, and returns the request as that sees it.
+
+    That is the server of the port that the path begins with, or that the client has connected to, or else the REST
+    interface, or else the first server.
+    """
+    named = PORT.match(request.path)
+    if named and int(named[1]) in servers:
+        return servers[int(named[1])], dataclasses.replace(request, path=request.path[named.end() :])
+    host = next((value for name, value in request.headers if name.lower() == "host"), "")
+    port = host.rpartition(":")[2]
+    if port.isascii() and port.isdigit() and int(port) in servers:
+        return servers[int(port)], request
+    for context in contexts:
+        if isinstance(context, WSGIApplication):
+            return context, request
+    return next(iter(servers.values()), None), request
 
 
 def refusal(request_id: int, status: int, text: str) -> Answer:
@@ -191,19 +256,27 @@ def refusal(request_id: int, status: int, text: str) -> Answer:
     return Answer(request_id, status, [("Content-Type", "text/plain; charset=UTF-8")], text.encode())
 
 
-def _call(application: Callable[..., Any], request: wire.Request) -> Answer:
+def _call(
+    application: Callable[..., Any], request: wire.Request, connection: websockets.WebSocket | None = None
+) -> Answer:
     begun: list[tuple[str, list[tuple[str, str]]]] = []
 
     def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> None:
         begun.append((status, headers))
 
-    chunks = application(_environment(request.method, request.path, request.headers, request.body), start_response)
+    environ = _environment(request.method, request.path, request.headers, request.body)
+    if connection is not None:
+        connection.environ = environ
+        environ["holdfast.websocket"] = connection
+    chunks = application(environ, start_response)
     try:
         body = b"".join(chunks)
     finally:
         close = getattr(chunks, "close", None)
         if close is not None:
             close()
+    if connection is not None and connection.opened:
+        return Answer(request.request_id, websockets.OPENED, [], b"")
     reason, headers = begun[-1]
     status = int(reason.split(" ", 1)[0])
     if not 100 <= status <= 999:

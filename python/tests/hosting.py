@@ -30,14 +30,18 @@ class Hosted:
         slow: bool = False,
         options: Iterable[str] = (),
         level: int = 20,
+        under: Iterable[str] = (),
+        files: Iterable[str] = (),
         after: wire.Checkpointed | None = None,
         now_ns: int = BEGIN,
+        alone: bool = False,
     ) -> None:
         ours, theirs = socket.socketpair()
         here = Path(__file__).parent
         paths = [str(here.parent), *map(str, path)]
         environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         command = [
+            *under,
             sys.executable,
             "-m",
             "holdfast_ryu",
@@ -45,6 +49,8 @@ class Hosted:
             "--socket",
             str(theirs.fileno()),
             *(["--slow"] if slow else []),
+            *(["--alone"] if alone else []),
+            *(word for name in files for word in ("--file", name)),
             *apps,
         ]
         self.process = subprocess.Popen(
@@ -58,6 +64,7 @@ class Hosted:
         ours.settimeout(120)
         self._sock = ours
         self.session = Session(ours)
+        self.asked = False  # for an input
         self._number = after.number if after else 0
         self.now_ns = now_ns
         state = after.state if after else b""
@@ -75,6 +82,9 @@ class Hosted:
         frame = self.session.read()
         if frame is None:
             raise Died("the host is gone")
+        if frame[0] == wire.STIRRED and kind != wire.STIRRED:
+            self.asked = True
+            return self.frame(kind)
         if frame[0] == wire.FATAL:
             raise Died(wire.Reader(frame[1]).string())
         assert frame[0] == kind, frame

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import openflow
 import pytest
-from hosting import Died, Hosted
+from hosting import SECOND, Died, Hosted
 
 from holdfast_ryu import wire
 
@@ -221,14 +221,10 @@ def test_constructor_may_sleep() -> None:
         ("broken", r"^/.*/broken.py, line \d+, in __init__: RuntimeError: not today\n"),
         ("stuck", "a constructor waits"),
         ("nowhere", "No module named"),
-        ("openflow10", "leave out OpenFlow 1.3"),
         ("mistyped", r"^/.*/mistyped.py, line 1: SyntaxError: "),
     ],
 )
 def test_what_cannot_be_loaded(name: str, complaint: str, tmp_path: Path) -> None:
-    (tmp_path / "openflow10.py").write_text(
-        "from ryu.base import app_manager\nclass Old(app_manager.RyuApp):\n    OFP_VERSIONS = [1]\n"
-    )
     (tmp_path / "mistyped.py").write_text("x = (\n")
     where = APPS / f"{name}.py"
     with pytest.raises(Died, match=complaint):
@@ -240,11 +236,6 @@ def test_inputs_are_dense() -> None:
         host._number = 5
         with pytest.raises(Died, match="input 6 after 0"):
             host.one(wire.Tick())
-
-
-def test_websockets_are_refused(ryu: Path) -> None:
-    with pytest.raises(Died, match="Holdfast does not host applications that use WebSockets"):
-        Hosted("ryu.app.simple_switch_websocket_13", path=[ryu])
 
 
 def test_options_of_ryu_manager(ryu: Path) -> None:
@@ -271,6 +262,21 @@ def test_application_that_closes_a_switch() -> None:
         assert len(host.batch([up(1), packet(2)])[1].commands) == 1
 
 
+def test_a_closed_switch_connects_again() -> None:
+    with Hosted(app("closing")) as host:
+        host.one(up(1))
+        host.one(wire.Message(1, openflow.port_status(1, 3, 1)))  # deleted
+        for seconds in (1, 2, 4, 8, 8):
+            host.one(packet(1))
+            host.now_ns += seconds * SECOND - 1_500_000
+            assert not host.one(packet(2)).commands, f"closed for {seconds} s"
+            assert len(host.one(packet(2)).commands) == 1
+        host.now_ns += 60 * SECOND
+        host.one(packet(1))
+        host.now_ns += SECOND
+        assert len(host.one(packet(2)).commands) == 1, "the pause begins anew"
+
+
 def test_application_that_tries_everything() -> None:
     """Nothing that an application says or sends ends the host."""
     with Hosted(app("wild")) as host:
@@ -285,10 +291,19 @@ def test_application_that_tries_everything() -> None:
         assert len(host.one(packet(12)).commands) == 2
 
 
-def test_threads_of_the_operating_system_do_no_harm() -> None:
-    with Hosted(app("threaded")) as host:
-        host.batch([up(1), *[packet(1)] * 50])
-        assert host.one(wire.Tick()).number == 52
+def test_threads_are_green() -> None:
+    """What they send belongs to an input, and is the same in every process."""
+
+    def run() -> list[wire.Result]:
+        with Hosted(app("threaded")) as host:
+            return host.batch([up(1), packet(1), packet(2)]) + host.passes(10)
+
+    results = run()
+    said = [text for result in results for text in texts(result)]
+    assert said == ["worker 0 has sent", "worker 1 has sent", "squares [0, 1, 4, 9]", "all sent", "five seconds"]
+    assert sum(len(result.commands) for result in results) == 4
+    assert all(not result.failures for result in results)
+    assert [wire.encode_result(result) for result in run()] == [wire.encode_result(result) for result in results]
 
 
 def test_application_that_sleeps_in_a_handler() -> None:

@@ -288,8 +288,8 @@ def test_cancelled_timers_are_forgotten() -> None:
 
 
 def test_sockets_are_refused() -> None:
-    for call in (hub.listen, hub.connect, hub.StreamServer, hub.StreamClient, hub.WSGIServer):
-        with pytest.raises(hub.NoSocket, match="opens no sockets"):
+    for call in (hub.listen, hub.connect, hub.StreamServer, hub.StreamClient):
+        with pytest.raises(hub.NoSocket, match="not in the log"):
             call(("127.0.0.1", 0))
 
 

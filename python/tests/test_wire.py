@@ -14,6 +14,7 @@ EVENTS = [
     wire.Message(3, b""),
     wire.Tick(),
     wire.Request(4, "POST", "/ä?b=c", [("A", "b"), ("A", "c")], b"\0body"),
+    wire.Files(5, True, {"/etc/a": b"\0content", "/etc/ä": None}),
 ]
 
 

@@ -30,6 +30,7 @@ type bed struct {
 	events uint64 // number of events of the only switch
 	deadly func(in wire.Input) bool
 	hands  int // calls of HandOver
+	asks   int // calls of Files
 }
 
 // node is a controller: its ledger and its side of the replayed application. It is also the Runner.
@@ -135,6 +136,7 @@ func (n *node) Stop(life uint64) {
 }
 
 func (n *node) HandOver() { n.hands++ }
+func (n *node) Files()    { n.asks++ }
 
 // host returns the host that executes the log, not one that verifies a checkpoint.
 func (n *node) host() *host { return n.lives[n.core.life] }
@@ -208,6 +210,8 @@ func (s *hostState) do(in wire.Input, raw []byte) wire.Result {
 		if bytes.Contains(in.Request, []byte("/silence")) {
 			break
 		}
+		fallthrough
+	case wire.Files:
 		r.Answers = []wire.Answer{{Request: in.Number, Status: 200, Body: fmt.Appendf(nil, "%d %x", in.Number, s.sum)}}
 	}
 	return r

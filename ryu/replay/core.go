@@ -20,6 +20,8 @@ type Runner interface {
 	Checkpoint(life uint64)
 	// Stop ends a life. No call about it follows.
 	Stop(life uint64)
+	// Files requests the first configuration files of a generation; Core.Files follows if there are any.
+	Files()
 	// HandOver transfers the leadership, if another controller accepts it.
 	HandOver()
 }
@@ -84,7 +86,8 @@ type Core struct {
 	runner    Runner
 	log       *slog.Logger
 	leading   bool
-	beginning bool // this leader has begun the application, and that is not committed
+	beginning bool   // this leader has begun the application, and that is not committed
+	filed     uint64 // the generation for which this leader has requested the first configuration files
 
 	lives    uint64    // numbers given
 	life     uint64    // the present one; 0 if there is none
@@ -107,6 +110,7 @@ type Core struct {
 	unlike   uint64 // number of the first input whose result differed from the log; 0 if there is none
 	distrust bool   // results differed in two lives: they are no longer compared
 	requests requests
+	stirred  bool // the host waits for an input, for what came from outside of the log
 	proof    proof
 	status   Status
 }
@@ -119,7 +123,7 @@ func New(l *Log, r Runner, log *slog.Logger) *Core {
 // Lead begins the leadership of this controller, perhaps in a later term. Its ledger was told before.
 func (c *Core) Lead() {
 	c.Follow()
-	c.leading = true
+	c.leading, c.filed = true, 0
 }
 
 // Follow ends the leadership.
@@ -164,10 +168,15 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 	if hold || !c.leading || c.beginning {
 		return nil
 	}
+	if c.filed != done.Generation && !c.replayed.MustBegin() {
+		c.filed = done.Generation
+		c.runner.Files()
+	}
 	if err := c.logResults(); err != nil {
 		return err
 	}
 	c.executeRequests()
+	c.stir()
 	return nil
 }
 
@@ -235,7 +244,7 @@ func (c *Core) end() {
 
 func (c *Core) forget() {
 	c.life, c.ready, c.frames, c.held, c.holding, c.rebuild = 0, false, nil, nil, 0, ""
-	c.current = time.Time{}
+	c.current, c.stirred = time.Time{}, false
 	c.dropProof()
 }
 
@@ -316,6 +325,21 @@ func (c *Core) Ready(life uint64, r wire.Ready) {
 		c.logLines(r.Lines)
 	case life == c.proof.life:
 		c.proof.ready = true
+	}
+}
+
+// Stirred reports that something came to the applications of a host from outside of the log. If it is the leader's,
+// they get a Timer; those of a follower get what the leader logs.
+func (c *Core) Stirred(life uint64) {
+	if life == c.life && life != 0 {
+		c.stirred = true
+	}
+}
+
+func (c *Core) stir() {
+	if c.stirred && c.replayed.ledger.Room() {
+		c.stirred = false
+		c.replayed.Stir()
 	}
 }
 

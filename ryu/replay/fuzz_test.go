@@ -78,7 +78,8 @@ func FuzzEntry(f *testing.F) {
 // FuzzRecord: a record that is decoded is encoded to the same bytes, and arbitrary bytes give an error.
 func FuzzRecord(f *testing.F) {
 	for _, r := range []Record{{Kind: Begin, Seed: 7, Identity: []byte("v1")}, {Kind: Request, Request: []byte("r")},
-		{Kind: Result, Number: 300, Digest: 9}, {Kind: Skip, Number: 3}, {Kind: Asked, asked: []byte{2}}} {
+		{Kind: Result, Number: 300, Digest: 9}, {Kind: Skip, Number: 3}, {Kind: Asked, asked: []byte{2}},
+		{Kind: Files, Files: []byte("f")}, {Kind: Stir}} {
 		f.Add(r.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -263,8 +263,7 @@ func TestReplayedDivergence(t *testing.T) {
 	p := newReplayedPair(t, ledger.Limits{})
 	p.up(1)
 	p.commit()
-	header := bytes.Clone(p.entries[0][:4]) // of term 1, batch 1, and a time of two bytes
-	header = append(header, p.entries[0][4])
+	header := bytes.Clone(p.entries[0][:6]) // of term 1, batch 1, and a time of two bytes
 	entry := func(records ...Record) []byte {
 		b := bytes.Clone(header)
 		for _, r := range records {

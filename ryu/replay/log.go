@@ -177,6 +177,10 @@ func (l *Log) Record(now int64, record []byte) error {
 		l.begun(now, r.Seed, string(r.Identity))
 	case Request:
 		l.feed(now, wire.Input{Kind: wire.Request, Request: r.Request})
+	case Files:
+		l.feed(now, wire.Input{Kind: wire.Files, Files: r.Files})
+	case Stir:
+		l.timer(now)
 	case Result:
 		l.journal.add(change{kind: changedResults, number: r.Number, digest: r.Digest, before: l.hosting.Results})
 		l.hosting.Results = r.Number

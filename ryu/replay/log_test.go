@@ -502,6 +502,27 @@ func TestReplayedRequest(t *testing.T) {
 	}
 }
 
+func TestReplayedFiles(t *testing.T) {
+	p := newReplayedPair(t, ledger.Limits{EntryBytes: 10_000})
+	files := (&wire.FileSet{First: true, Files: []wire.File{{Path: "/etc/app.yaml", Content: []byte("a: 1")},
+		{Path: "/etc/other.yaml", Missing: true}}}).Append(nil)
+	large := (&wire.FileSet{Files: []wire.File{{Path: "/etc/app.yaml", Content: make([]byte, 10_000)}}}).Append(nil)
+	for name, wrong := range map[string][]byte{"garbage": []byte("x"), "none": nil, "too large": large} {
+		if n := p.leader.log.Files(wrong); n != 0 {
+			t.Errorf("files, %s, are input %d", name, n)
+		}
+	}
+	if n := p.leader.log.Files(files); n != 2 {
+		t.Errorf("files are input %d", n)
+	}
+	p.commit()
+	data, _, err := p.follower.log.Inputs(2, 1, 1)
+	in, _, _ := wire.ParseInput(data)
+	if err != nil || in.Kind != wire.Files || !bytes.Equal(in.Files, files) {
+		t.Errorf("input %+v, %v", in, err)
+	}
+}
+
 // Hosts execute what is logged, so events are logged with their messages while applications are replayed.
 func TestEventsAreLoggedWhole(t *testing.T) {
 	p := newPair(t, ledger.Limits{}, "v1", &script{name: "native"})

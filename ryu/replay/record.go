@@ -17,6 +17,8 @@ const (
 	Result                        // Number, Digest
 	Skip                          // Number
 	Asked                         // the transaction ids of the commands of the result before
+	Files                         // Files
+	Stir                          // a Timer at once: something came to the leader's host from outside of the log
 )
 
 // Record is a decoded record. Its slices alias the encoded one. The comment at each RecordKind lists the fields that it
@@ -26,6 +28,7 @@ type Record struct {
 	Seed     uint64
 	Identity []byte
 	Request  []byte // an HTTP request
+	Files    []byte // a wire.FileSet
 	Number   uint64 // of an input
 	Digest   uint32
 	asked    []byte
@@ -47,6 +50,9 @@ func ParseRecord(b []byte) (Record, error) {
 		v.Number = r.uvarint()
 	case Asked:
 		v.asked = r.rest()
+	case Files:
+		v.Files = r.rest()
+	case Stir:
 	default:
 		r.fail()
 	}
@@ -70,6 +76,8 @@ func (r *Record) append(b []byte) []byte {
 		b = appendUvarint(b, r.Number)
 	case Asked:
 		b = append(b, r.asked...)
+	case Files:
+		b = append(b, r.Files...)
 	}
 	return b
 }

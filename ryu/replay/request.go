@@ -32,6 +32,7 @@ type requests struct {
 }
 
 type request struct {
+	files  bool // body is a wire.FileSet, and not a request over HTTP
 	body   []byte
 	number uint64 // of its input, once that exists
 	done   func(wire.Answer, error)
@@ -41,16 +42,25 @@ type request struct {
 // later, with the logged answer or an error. An application may never answer: the caller cancels with forget, after
 // which done is not called.
 func (c *Core) Request(body []byte, done func(wire.Answer, error)) (forget func()) {
+	return c.ask(&request{body: body, done: done})
+}
+
+// Files passes configuration files, encoded by wire.FileSet.Append, to the applications, as Request passes a request.
+// Every host answers at once.
+func (c *Core) Files(body []byte, done func(error)) {
+	c.ask(&request{files: true, body: body, done: func(_ wire.Answer, err error) { done(err) }})
+}
+
+func (c *Core) ask(r *request) (forget func()) {
 	q := &c.requests
 	switch {
 	case !c.leading:
-		done(wire.Answer{}, ErrNotLeading)
-	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(body) > waitingBytes || c.replayed.MustBegin():
-		done(wire.Answer{}, ErrBusy)
+		r.done(wire.Answer{}, ErrNotLeading)
+	case len(q.waiting)+len(q.executed) >= maxRequests || q.bytes+len(r.body) > waitingBytes || c.replayed.MustBegin():
+		r.done(wire.Answer{}, ErrBusy)
 	default:
-		r := &request{body: body, done: done}
 		q.waiting = append(q.waiting, r)
-		q.bytes += len(body)
+		q.bytes += len(r.body)
 		return func() { q.forget(r) }
 	}
 	return func() {}
@@ -62,7 +72,11 @@ func (c *Core) executeRequests() {
 	for len(q.waiting) > 0 && c.replayed.ledger.Room() {
 		r := q.waiting[0]
 		q.forget(r)
-		if r.number = c.replayed.Request(r.body); r.number == 0 {
+		add := c.replayed.Request
+		if r.files {
+			add = c.replayed.Files
+		}
+		if r.number = add(r.body); r.number == 0 {
 			r.done(wire.Answer{}, ErrRefused)
 			continue
 		}

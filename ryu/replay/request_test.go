@@ -60,6 +60,55 @@ func TestRequests(t *testing.T) {
 	asked.want(t, ErrRefused.Error())
 }
 
+// Each leader provides the files of a generation once, and only a leader logs files.
+func TestFiles(t *testing.T) {
+	b := begun(t, 2)
+	n := b.nodes[0]
+	if b.asks != 1 {
+		t.Fatalf("the leader was asked for files %d times", b.asks)
+	}
+	files := (&wire.FileSet{Files: []wire.File{{Path: "/a", Content: []byte("b")}}}).Append(nil)
+	asked := &answers{}
+	done := func(err error) { asked.done(wire.Answer{}, err) }
+	b.nodes[1].core.Files(files, done)
+	asked.want(t, ErrNotLeading.Error())
+	n.core.Files(files, done)
+	asked.want(t)
+	b.settle()
+	if len(asked.got) != 1 {
+		t.Errorf("files that are logged: %q", asked.got)
+	}
+	b.lead(b.nodes[1])
+	b.settle()
+	if b.asks != 2 {
+		t.Errorf("after a change of leader: %d requests for files", b.asks)
+	}
+	b.check()
+}
+
+// What comes to the leader's host from outside of the log brings one Timer, however often the host says so. The host of
+// a follower and one that has ended bring none.
+func TestStirred(t *testing.T) {
+	b := begun(t, 2)
+	leader, follower := b.nodes[0], b.nodes[1]
+	before := leader.replayed.Hosting()
+	follower.core.Stirred(follower.core.life)
+	leader.core.Stirred(leader.core.life + 1)
+	leader.core.Stirred(0)
+	b.settle()
+	if got := leader.replayed.Hosting().Inputs; got != before.Inputs {
+		t.Errorf("%d inputs, where %d were before", got, before.Inputs)
+	}
+	for range 3 {
+		leader.core.Stirred(leader.core.life)
+	}
+	b.settle()
+	if got := leader.replayed.Hosting(); got.Inputs != before.Inputs+1 || got.woken != got.Inputs {
+		t.Errorf("%d inputs, the last timer is %d; want one more than %d", got.Inputs, got.woken, before.Inputs)
+	}
+	b.check()
+}
+
 func TestRequestsAndLeaders(t *testing.T) {
 	b := begun(t, 2)
 	n := b.nodes[0]

@@ -43,10 +43,25 @@ func (l *Log) transact(r Record, do func(*ledger.Tx)) bool {
 // number. It returns 0 if there are no replayed applications, if it is not a request, or if it is too large for an
 // entry. The caller has checked the ledger's Room.
 func (l *Log) Request(request []byte) uint64 {
-	in := wire.Input{Kind: wire.Request, Request: request}
+	return l.ask(wire.Input{Kind: wire.Request, Request: request}, Record{Kind: Request, Request: request})
+}
+
+// Files adds configuration files, encoded by wire.FileSet.Append, as Request adds a request.
+func (l *Log) Files(files []byte) uint64 {
+	return l.ask(wire.Input{Kind: wire.Files, Files: files}, Record{Kind: Files, Files: files})
+}
+
+// Stir adds a Timer as an input. The caller has checked the ledger's Room.
+func (l *Log) Stir() {
+	if l.hosting.on() {
+		l.transact(Record{Kind: Stir}, nil)
+	}
+}
+
+// ask logs the record of an input that hosts answer.
+func (l *Log) ask(in wire.Input, r Record) uint64 {
 	_, rest, err := wire.ParseInput(in.Append(nil))
-	if !l.hosting.on() || err != nil || len(rest) > 0 ||
-		!l.transact(Record{Kind: Request, Request: request}, nil) {
+	if !l.hosting.on() || err != nil || len(rest) > 0 || !l.transact(r, nil) {
 		return 0
 	}
 	return l.hosting.Inputs

@@ -17,7 +17,7 @@ class Ending(app_manager.RyuApp):
             self.loop()
         elif port == 2:
             os.write(2, b"last words\n")
-            os._exit(3)
+            ctypes.CDLL(None)._exit(3)  # past the refusal of os._exit
         elif port == 3:
             ctypes.string_at(0)
         elif port == 4:

@@ -19,10 +19,12 @@ const (
 	TypeFatal
 	TypeCheckpoint
 	TypeCheckpointed
+	TypeStirred
 )
 
 func (t FrameType) String() string {
-	names := [...]string{"type 0", "HELLO", "READY", "INPUTS", "RESULTS", "FATAL", "CHECKPOINT", "CHECKPOINTED"}
+	names := [...]string{"type 0", "HELLO", "READY", "INPUTS", "RESULTS", "FATAL", "CHECKPOINT", "CHECKPOINTED",
+		"STIRRED"}
 	if int(t) < len(names) {
 		return names[t]
 	}
@@ -42,7 +44,7 @@ func ParseHeader(b [HeaderLen]byte) (t FrameType, body int, err error) {
 		return 0, 0, fmt.Errorf("ryu: a frame says that it has %d bytes: it may have 1 to %d", size, FrameBytes)
 	}
 	t = FrameType(b[4])
-	if t < TypeHello || t > TypeCheckpointed {
+	if t < TypeHello || t > TypeStirred {
 		return 0, 0, fmt.Errorf("ryu: a frame has %v, which version %d of the protocol does not know", t, Version)
 	}
 	return t, int(size) - 1, nil

@@ -14,6 +14,7 @@ func FuzzInput(f *testing.F) {
 		{Number: 3, Kind: Message, Switch: 1, Message: []byte("message")},
 		{Number: 4, Kind: Timer},
 		{Number: 5, Kind: Request, Request: (&HTTPRequest{"GET", "/", []Header{{"A", "b"}}, nil}).Append(nil)},
+		{Number: 6, Kind: Files, Files: (&FileSet{true, []File{{"/a", false, []byte("b")}, {"/c", true, nil}}}).Append(nil)},
 	} {
 		f.Add(in.Append(nil))
 	}
@@ -23,7 +24,7 @@ func FuzzInput(f *testing.F) {
 			return
 		}
 		read := bytes.Clone(b[:len(b)-len(rest)])
-		if in.Kind == Request {
+		if in.Kind == Request || in.Kind == Files {
 			copy(read[17:25], read[:8]) // its own id is its number
 		}
 		if again := in.Append(nil); !bytes.Equal(again, read) {
@@ -51,7 +52,7 @@ func FuzzResult(f *testing.F) {
 func FuzzFrame(f *testing.F) {
 	for typ, body := range map[FrameType][]byte{
 		TypeReady: readyBody(), TypeResults: resultsBody(result(1), result(2)),
-		TypeFatal: appendString(nil, "it broke"), TypeCheckpointed: checkpointedBody(),
+		TypeFatal: appendString(nil, "it broke"), TypeCheckpointed: checkpointedBody(), TypeStirred: nil,
 	} {
 		f.Add(append(appendHeader(nil, typ, len(body)), body...))
 	}

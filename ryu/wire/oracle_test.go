@@ -67,6 +67,10 @@ func headers(values []Header) verbatim {
 	return verbatim(list(values, func(h Header) any { return []any{h.Name, h.Value} }))
 }
 
+func files(values []File) verbatim {
+	return verbatim(list(values, func(f File) any { return []any{f.Path, appendBool(nil, f.Missing)[0], f.Content} }))
+}
+
 func lines(values []Line) verbatim {
 	return verbatim(list(values, func(l Line) any { return []any{l.Level, l.Logger, l.Text} }))
 }
@@ -130,6 +134,10 @@ func describe(t *rapid.T, in Input) inputAndText {
 		r := HTTPRequest{word(t), word(t), drawHeaders(t), blob(t)} // a different value from the one drawn above
 		in.Request = r.Append(nil)
 		shown = append(shown, "request", in.Number, r.Method, r.Path, headers(r.Headers), r.Body)
+	case Files:
+		set := drawFiles(t)
+		in.Files = set.Append(nil)
+		shown = append(shown, "files", in.Number, appendBool(nil, set.First)[0], files(set.Files))
 	}
 	return inputAndText{in, shown}
 }

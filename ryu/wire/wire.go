@@ -28,6 +28,7 @@ const (
 	Message                 // Switch, Message
 	Timer                   // nothing: time has gone by
 	Request                 // Request
+	Files                   // Files
 )
 
 // Input is one thing that happens to replayed applications.
@@ -40,6 +41,7 @@ type Input struct {
 	Ports    []byte // the replies with the port descriptions, one after the other
 	Message  []byte // a whole OpenFlow message
 	Request  []byte // as HTTPRequest.Append makes it
+	Files    []byte // as FileSet.Append makes it
 }
 
 // Append appends the input as it stands in an INPUTS frame.
@@ -58,6 +60,9 @@ func (in *Input) Append(b []byte) []byte {
 	case Request:
 		b = binary.BigEndian.AppendUint64(b, in.Number) // the request's own id
 		b = append(b, in.Request...)
+	case Files:
+		b = binary.BigEndian.AppendUint64(b, in.Number) // likewise
+		b = append(b, in.Files...)
 	}
 	return b
 }
@@ -79,6 +84,11 @@ func ParseInput(b []byte) (in Input, rest []byte, err error) {
 		from := d.b
 		_ = parseRequest(&d)
 		in.Request = from[:len(from)-len(d.b)]
+	case Files:
+		d.uint64()
+		from := d.b
+		parseFiles(&d)
+		in.Files = from[:len(from)-len(d.b)]
 	default:
 		d.fail(fmt.Errorf("input %d has kind %d", in.Number, in.Kind))
 	}
@@ -108,7 +118,46 @@ func parseRequest(d *decoder) HTTPRequest {
 	return HTTPRequest{d.string(), d.string(), d.headers(), d.bytes()}
 }
 
-// Answer answers the request that was the input of that number.
+// FileSet is configuration files of applications. If it is the First, it is only for hosts that have had none.
+type FileSet struct {
+	First bool
+	Files []File
+}
+
+// File is a file with its contents.
+type File struct {
+	Path    string
+	Missing bool // there is no such file
+	Content []byte
+}
+
+// Append appends the files as they stand in an Input.
+func (s *FileSet) Append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(appendBool(b, s.First), uint32(len(s.Files)))
+	for _, f := range s.Files {
+		b = appendBytes(appendBool(appendString(b, f.Path), f.Missing), f.Content)
+	}
+	return b
+}
+
+// parseFiles passes over a FileSet. Only hosts look into it.
+func parseFiles(d *decoder) {
+	d.uint8()
+	for n := d.uint32(); n > 0 && d.err == nil; n-- {
+		d.bytes()
+		d.uint8()
+		d.bytes()
+	}
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// Answer answers the request, or files, that were the input of that number.
 type Answer struct {
 	Request uint64
 	Status  int

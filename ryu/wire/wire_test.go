@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,8 +25,8 @@ func drawHeaders(t *rapid.T) (list []Header) {
 }
 
 func drawInput(t *rapid.T) Input {
-	in := Input{Number: u64(t), Time: int64(u64(t)), Kind: Kind(1 + u8(t, 4))}
-	if in.Kind != Timer && in.Kind != Request {
+	in := Input{Number: u64(t), Time: int64(u64(t)), Kind: Kind(1 + u8(t, 5))}
+	if in.Kind != Timer && in.Kind != Request && in.Kind != Files {
 		in.Switch = openflow.DatapathID(u64(t))
 	}
 	switch in.Kind {
@@ -35,8 +36,23 @@ func drawInput(t *rapid.T) Input {
 		in.Message = blob(t)
 	case Request:
 		in.Request = (&HTTPRequest{word(t), word(t), drawHeaders(t), blob(t)}).Append(nil)
+	case Files:
+		set := drawFiles(t)
+		in.Files = set.Append(nil)
 	}
 	return in
+}
+
+func drawFiles(t *rapid.T) FileSet {
+	set := FileSet{First: u8(t, 1) == 1}
+	for i := range u8(t, 3) {
+		f := File{Path: fmt.Sprintf("/%d%s", i, word(t)), Missing: u8(t, 1) == 1}
+		if !f.Missing {
+			f.Content = blob(t)
+		}
+		set.Files = append(set.Files, f)
+	}
+	return set
 }
 
 func TestInputs(t *testing.T) {
@@ -245,7 +261,7 @@ func TestHeader(t *testing.T) {
 		{[...]byte{4, 0, 0, 1, 4}, 0, 0, "a frame says that it has 67108865 bytes: it may have 1 to 67108864"},
 		{[...]byte{0, 0, 0, 0, 4}, 0, 0, "a frame says that it has 0 bytes"},
 		{[...]byte{0, 0, 0, 1, 0}, 0, 0, "a frame has type 0, which version 1 of the protocol does not know"},
-		{[...]byte{0, 0, 0, 1, 8}, 0, 0, "a frame has type 8"},
+		{[...]byte{0, 0, 0, 1, 9}, 0, 0, "a frame has type 9"},
 		{[...]byte{'H', 'T', 'T', 'P', '/'}, 0, 0, "a frame says that it has 1213486160 bytes"},
 	} {
 		typ, body, err := ParseHeader(tt.header)

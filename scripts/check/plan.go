@@ -52,7 +52,10 @@ var parts = []part{
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
 	{"model", "the large configurations of the protocol's model", nil, model},
 	{"kills", "a hundred leaders of networks of Open vSwitch are killed", nil, kills},
+	{"paths", "a thousand paths over 20 switches while leaders die", nil, thousandPaths},
 	{"store", "a million operations of the store while everything fails", nil, storeFaults},
+	{"hostile", "hostile peers of all kinds for twenty minutes", nil, hostileSoak},
+	{"addresses", "hosts that send from a million addresses", nil, millionAddresses},
 	{"fuzz", "ten thousand runs of each fuzz target", nil, fuzz},
 }
 
@@ -247,7 +250,14 @@ const matrixAll = "HOLDFAST_MATRIX=all"
 func mutants(t *tree) []step { return t.seeded() }
 
 // mutantsAll gives them longer: in test-all they run beside an hour of other steps, and some of these leave nothing.
-func mutantsAll(t *tree) []step { return t.seeded("-timeout=120m") }
+// Those of the simulator that it takes long to find are only in test-all.
+func mutantsAll(t *tree) []step {
+	steps := t.seeded("-timeout=120m")
+	for i := range steps {
+		steps[i].env = []string{matrixAll}
+	}
+	return steps
+}
 
 func (t *tree) seeded(flags ...string) []step {
 	steps := t.run("seeded bugs", t.mutated, append(flags, "-tags=mutants", "-run=^TestMutants")...)
@@ -282,9 +292,28 @@ func kills(t *tree) []step {
 	return steps
 }
 
+func thousandPaths(t *tree) []step {
+	steps := t.e2e("paths", "-run=^TestPathsUnderKills$", "-timeout=60m")
+	steps[0].env = []string{"HOLDFAST_PATHS=1000"}
+	return steps
+}
+
 func storeFaults(t *tree) []step {
 	steps := t.e2e("store", "-run=^TestStoreFaults$", "-timeout=60m")
 	steps[0].env = []string{"HOLDFAST_STORE_OPERATIONS=1000000"}
+	return steps
+}
+
+func hostileSoak(t *tree) []step {
+	steps := t.e2e("hostile", "-run=^TestHostilePeers$", "-timeout=60m")
+	steps[0].env = []string{"HOLDFAST_HOSTILE_SECONDS=1200"}
+	return steps
+}
+
+func millionAddresses(t *tree) []step {
+	steps := t.run("addresses", []pkg{{path: "apps/learning"}, {path: "apps/devices"}, {path: "network/edge"}},
+		"-run=ManyAddresses")
+	steps[0].env = []string{matrixAll}
 	return steps
 }
 

@@ -151,13 +151,20 @@ func (c *Client) request(b *batch, on *connection) []byte {
 		r.Acked = b.seq - 1
 		r.Transactions = [][]store.Op{{{Kind: store.CloseSession}}}
 	}
-	encoded := r.Append(nil)
+	size := 0
+	for _, w := range b.work {
+		size += len(w.encoded)
+	}
+	encoded := r.Append(make([]byte, 0, size+requestHead))
 	for _, w := range b.work {
 		w.sent = true
 		encoded = append(encoded, w.encoded...)
 	}
 	return encoded
 }
+
+// requestHead is how many bytes a request needs besides its work, if the name of its namespace is not a very long one.
+const requestHead = 64
 
 // answered takes a response. If it returns an error, the connection is of no use.
 func (c *Client) answered(r *store.Response) error {

@@ -25,8 +25,9 @@ import (
 type Client struct {
 	addresses []string
 	namespace string
-	transport *http.Transport
-	at        int // index of the address that is used; of the goroutine run
+	dial      rpc.Dial        // nil: plain TCP
+	transport *http.Transport // for watches
+	at        int             // index of the address that is used; of the goroutine run
 
 	mu    sync.Mutex // guards the fields up to wake
 	lanes [lanes]lane
@@ -75,8 +76,8 @@ func newClient(namespace string, dial rpc.Dial, addresses []string) (*Client, er
 	if err := store.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, transport: rpc.Transport(dial),
-		wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, dial: dial,
+		transport: rpc.Transport(dial), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	go c.run(ctx) // until Close
@@ -176,6 +177,9 @@ func (c *Client) nudge() {
 	}
 }
 
+// opRoom is how many bytes most encoded ops need at most.
+const opRoom = 160
+
 // encode encodes the transactions, so that the caller may change them when it has given up.
 func (w *work) encode(transactions [][]store.Op) error {
 	w.alone = len(transactions) > 1 // so that it keeps its order, see distribute
@@ -200,7 +204,7 @@ func (w *work) encode(transactions [][]store.Op) error {
 	if w.ops == 0 || w.ops > store.MaxOps {
 		return store.Fail(store.Invalid, "a batch has 1 to %d ops, this one has %d", store.MaxOps, w.ops)
 	}
-	w.encoded = store.AppendTransactions(nil, transactions)
+	w.encoded = store.AppendTransactions(make([]byte, 0, w.ops*opRoom), transactions)
 	if size := len(w.encoded); size > store.MaxRequest-maxHeader {
 		return store.Fail(store.TooLarge, "a batch has at most %d bytes, this one has %d", store.MaxRequest-maxHeader,
 			size)

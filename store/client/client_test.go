@@ -78,11 +78,12 @@ func (elsewhere) Replica(ledger.Actor) bool { return false }
 
 func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { return nil, false }
 
-// listen serves HTTP/2, and returns the address.
+// listen serves HTTP, and returns the address.
 func listen(t *testing.T, h http.Handler) string {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
 	t.Cleanup(s.Close)

@@ -108,7 +108,7 @@ func (c *Client) note(err error) (some bool) {
 
 // serve sends what waits to the present controller, and what was sent to others and is not answered, until that fails.
 func (c *Client) serve(ctx context.Context) error {
-	s, err := rpc.Open(ctx, c.transport, c.addresses[c.at], openTimeout)
+	s, err := rpc.Open(ctx, c.dial, c.addresses[c.at], openTimeout)
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func (m *machine) extreme(args []Value, sign int) Value {
 }
 
 func (m *machine) dict(args []Value) Value {
-	d := NewDict()
+	d := NewDict(0)
 	m.grow(entrySize)
 	if of, is := orEmpty(args).(*Dict); is {
 		return m.union(of, d)
@@ -234,20 +234,11 @@ func (m *machine) zip(args []Value) Value {
 	return l
 }
 
-// method is receiver.name(…).
-func (m *machine) method(receiver Value, name string, args []Value, named *Dict) Value {
+// method is args[0].name(…), with the others.
+func (m *machine) method(name string, args []Value, named *Dict) Value {
+	receiver := args[0]
 	if _, is := receiver.(host); is {
-		if named == nil {
-			named = NewDict()
-		}
-		m.charge(Tuple(args)) // it copies them
-		m.charge(named)
-		v, err := m.host.Call(name, args, named)
-		if err != nil {
-			panic(stop{err})
-		}
-		m.charge(v)
-		return v
+		return m.callHost(name, args[1:], named)
 	}
 	var methods map[string]definition
 	switch receiver.(type) {
@@ -262,9 +253,28 @@ func (m *machine) method(receiver Value, name string, args []Value, named *Dict)
 	if !there {
 		m.fail("a %s has no method %s", TypeOf(receiver), name)
 	}
-	m.suits(d, name, args, named)
-	return d.run(m, append([]Value{receiver}, args...))
+	m.suits(d, name, args[1:], named)
+	return d.run(m, args)
 }
+
+func (m *machine) callHost(name string, args []Value, named *Dict) Value {
+	m.grow(itemSize) // it copies them
+	for _, v := range args {
+		m.charge(v)
+	}
+	if named == nil {
+		named = &none
+	}
+	m.charge(named)
+	v, err := m.host.Call(name, args, named)
+	if err != nil {
+		panic(stop{err})
+	}
+	m.charge(v)
+	return v
+}
+
+var none Dict // it does not change
 
 // charge counts a value that the host makes or copies.
 func (m *machine) charge(v Value) {
@@ -281,10 +291,12 @@ func (m *machine) charge(v Value) {
 			m.charge(item)
 		}
 	case *Dict:
-		for k, value := range v.All {
-			m.grow(entrySize)
-			m.charge(k)
-			m.charge(value)
+		for i := range v.entries {
+			if e := &v.entries[i]; !e.removed {
+				m.grow(entrySize)
+				m.charge(e.key)
+				m.charge(e.value)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (c *counting) Call(name string, args []Value, named *Dict) (Value, error) {
 	if name == "refuse" {
 		return nil, errRefused
 	}
-	d := NewDict()
+	d := NewDict(0)
 	d.Set("name", name)
 	d.Set("args", int64(len(args)))
 	d.Set("named", int64(named.Len()))
@@ -34,7 +34,7 @@ func run(t testing.TB, source string, limits *Limits) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := NewDict()
+	args := NewDict(0)
 	args.Set("x", "7")
 	v, err := p.Run(&counting{}, args, limits)
 	if err != nil {
@@ -287,7 +287,7 @@ func TestDeterministic(t *testing.T) {
 	left := *enough()
 	first, was := Limits{}, left
 	for i := range 3 {
-		if _, err := p.Run(&counting{}, NewDict(), &left); err != nil {
+		if _, err := p.Run(&counting{}, NewDict(0), &left); err != nil {
 			t.Fatal(err)
 		}
 		used := Limits{was.Steps - left.Steps, was.Bytes - left.Bytes}

@@ -31,7 +31,7 @@ func (m *machine) eval(f []Value, x syntax.Expr) Value {
 	case *syntax.TupleExpr:
 		return Tuple(m.evalAll(f, x.List))
 	case *syntax.DictExpr:
-		d := NewDict()
+		d := NewDict(min(len(x.List), unindexed))
 		m.grow(entrySize)
 		for _, e := range x.List {
 			entry := e.(*syntax.DictEntry)
@@ -111,7 +111,7 @@ func (m *machine) binaryExpr(f []Value, x *syntax.BinaryExpr) Value {
 func (m *machine) comprehension(f []Value, x *syntax.Comprehension) Value {
 	list, dict := &List{}, (*Dict)(nil)
 	if x.Curly {
-		dict = NewDict()
+		dict = NewDict(0)
 	}
 	m.grow(entrySize)
 	m.clauses(f, x.Clauses, func() {
@@ -219,8 +219,14 @@ func (m *machine) bound(f []Value, x syntax.Expr, otherwise, n int) int {
 
 // call is x(…).
 func (m *machine) call(f []Value, x *syntax.CallExpr) Value {
-	line := m.line
-	defer func() { m.line = line }()
+	at, base := m.at, len(m.stack)
+	v := m.called(f, x)
+	m.at = at // an error after it is not one of the function
+	m.stack = m.stack[:base]
+	return v
+}
+
+func (m *machine) called(f []Value, x *syntax.CallExpr) Value {
 	var receiver, callee Value
 	dot, isMethod := x.Fn.(*syntax.DotExpr)
 	if isMethod {
@@ -228,35 +234,38 @@ func (m *machine) call(f []Value, x *syntax.CallExpr) Value {
 	} else {
 		callee = m.eval(f, x.Fn)
 	}
-	args, named := m.arguments(f, x.Args)
+	args, named := m.arguments(f, receiver, x.Args)
 	if isMethod {
-		return m.method(receiver, dot.Name.Name, args, named)
+		return m.method(dot.Name.Name, args, named)
 	}
 	switch callee := callee.(type) {
 	case *function:
-		return m.invoke(callee, args, named)
+		return m.invoke(callee, args[1:], named)
 	case builtin:
-		return m.builtin(string(callee), args, named)
+		return m.builtin(string(callee), args[1:], named)
 	}
 	m.fail("a %s cannot be called", TypeOf(callee))
 	return nil
 }
 
-// arguments returns those of a call; named is nil if there are none.
-func (m *machine) arguments(f []Value, list []syntax.Expr) (args []Value, named *Dict) {
+// arguments returns those of a call, after its receiver, on the stack; named is nil if there are none.
+func (m *machine) arguments(f []Value, receiver Value, list []syntax.Expr) (args []Value, named *Dict) {
 	m.grow(itemSize * (len(list) + 1))
+	base := len(m.stack)
+	m.stack = append(m.stack, receiver)
 	for _, a := range list {
 		b, is := a.(*syntax.BinaryExpr)
 		if !is || b.Op != syntax.EQ {
-			args = append(args, m.eval(f, a))
+			v := m.eval(f, a) // it uses the stack
+			m.stack = append(m.stack, v)
 			continue
 		}
 		if named == nil {
-			named = NewDict()
+			named = NewDict(min(len(list), unindexed))
 		}
 		m.set(named, b.X.(*syntax.Ident).Name, m.eval(f, b.Y))
 	}
-	return args, named
+	return m.stack[base:], named
 }
 
 // invoke calls a function of the component.
@@ -301,7 +310,7 @@ func (m *machine) invoke(fn *function, args []Value, named *Dict) Value {
 		m.fail("function %s has no parameter of one of these names", def.Name)
 	}
 	m.calls = append(m.calls, fn.def)
-	defer func() { m.calls = m.calls[:len(m.calls)-1] }()
 	_, result := m.block(f, def.Body)
+	m.calls = m.calls[:len(m.calls)-1]
 	return result
 }

@@ -11,7 +11,8 @@ import (
 
 // Host is what components can do besides computing. Its methods are called by Run.
 type Host interface {
-	// Call executes store.NAME(…). An error ends the run, and is returned by Run as it is.
+	// Call executes store.NAME(…). The arguments are valid until it returns. An error ends the run, and is returned by
+	// Run as it is.
 	Call(name string, args []Value, named *Dict) (Value, error)
 }
 
@@ -36,9 +37,13 @@ type machine struct {
 	host    Host
 	limits  *Limits
 	globals []Value
-	calls   []*syntax.DefStmt
-	depth   int
-	line    int32
+	// stack has the arguments of the calls that are executed, and the variables of the functions. Who has added to it
+	// removes that.
+	stack []Value
+	room  [16]Value // where stack is at first
+	calls []*syntax.DefStmt
+	depth int
+	at    syntax.Stmt // that is executed; nil: none yet
 }
 
 type stop struct{ err error }
@@ -47,6 +52,7 @@ type stop struct{ err error }
 // ErrLimit, or that of the host. It is not to be called with values that others use.
 func (p *Program) Run(h Host, args *Dict, limits *Limits) (result Value, err error) {
 	m := &machine{program: p, host: h, limits: limits, globals: make([]Value, p.globals)}
+	m.stack = m.room[:0]
 	defer func() {
 		switch s := recover().(type) {
 		case nil:
@@ -69,25 +75,34 @@ func (p *Program) Run(h Host, args *Dict, limits *Limits) (result Value, err err
 // unset is the value of a variable before it has one.
 type unset struct{}
 
+// frame returns variables, on the stack.
 func (m *machine) frame(size int) []Value {
 	m.grow(16 * size)
-	f := make([]Value, size)
-	for i := range f {
-		f[i] = unset{}
+	base := len(m.stack)
+	for range size {
+		m.stack = append(m.stack, unset{})
 	}
-	return f
+	return m.stack[base:]
 }
 
 // fail ends the run with an *Error.
 func (m *machine) fail(format string, args ...any) {
-	panic(stop{&Error{int(m.line), fmt.Sprintf(format, args...)}})
+	panic(stop{&Error{m.line(), fmt.Sprintf(format, args...)}})
+}
+
+// line returns that of the statement that is executed.
+func (m *machine) line() int {
+	if m.at == nil {
+		return 0
+	}
+	return int(lineOf(m.at))
 }
 
 // step counts steps.
 func (m *machine) step(n int) {
 	if m.limits.Steps -= n; m.limits.Steps < 0 {
 		m.limits.Steps = 0
-		panic(stop{fmt.Errorf("%w: line %d: it has no steps left", ErrLimit, m.line)})
+		panic(stop{fmt.Errorf("%w: line %d: it has no steps left", ErrLimit, m.line())})
 	}
 }
 
@@ -102,7 +117,7 @@ func (m *machine) grow(bytes int) {
 	m.work(bytes)
 	if bytes > m.limits.Bytes {
 		m.limits.Bytes = 0
-		panic(stop{fmt.Errorf("%w: line %d: it has no memory left", ErrLimit, m.line)})
+		panic(stop{fmt.Errorf("%w: line %d: it has no memory left", ErrLimit, m.line())})
 	}
 	m.limits.Bytes -= bytes
 }
@@ -142,7 +157,7 @@ func (m *machine) block(f []Value, list []syntax.Stmt) (how flow, result Value) 
 
 func (m *machine) do(f []Value, s syntax.Stmt) (how flow, result Value) {
 	m.step(1)
-	m.line = m.program.lines[s]
+	m.at = s
 	switch s := s.(type) {
 	case *syntax.ExprStmt:
 		m.eval(f, s.X)

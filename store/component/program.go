@@ -21,7 +21,6 @@ type Program struct {
 	globals int // how many
 	locals  int // of comprehensions outside functions
 	main    int // index of entry among the globals
-	lines   map[syntax.Stmt]int32
 }
 
 // Error says where a component is wrong, or has failed.
@@ -58,14 +57,7 @@ func Parse(source string) (*Program, error) {
 		return nil, located(err)
 	}
 	module := file.Module.(*resolve.Module)
-	p := &Program{file: file, globals: len(module.Globals), locals: len(module.Locals), main: -1,
-		lines: map[syntax.Stmt]int32{}}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if s, is := n.(syntax.Stmt); is {
-			p.lines[s] = lineOf(s)
-		}
-		return true
-	})
+	p := &Program{file: file, globals: len(module.Globals), locals: len(module.Locals), main: -1}
 	for _, s := range file.Stmts {
 		if d, is := s.(*syntax.DefStmt); is && d.Name.Name == entry && len(d.Params) == 1 {
 			p.main = d.Name.Binding.(*resolve.Binding).Index

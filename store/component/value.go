@@ -22,10 +22,11 @@ type Tuple []Value
 
 // Dict is a dictionary, whose keys are strings, numbers and truth values. It keeps their order.
 type Dict struct {
-	index   map[Value]int // in entries
+	index   map[Value]int // in entries; nil: there are at most unindexed of them
 	entries []dictEntry
-	removed int // how many entries are
-	looping int // as in List
+	removed int          // how many entries are
+	looping int          // as in List
+	few     [2]dictEntry // where entries are at first: most dictionaries are that small
 }
 
 type dictEntry struct {
@@ -54,16 +55,48 @@ type host struct{}
 
 const hostName = "store"
 
-// NewDict returns an empty dictionary.
-func NewDict() *Dict { return &Dict{index: map[Value]int{}} }
+// unindexed is how many entries a dictionary has at most without an index. Rows and arguments are that small, and then
+// an index costs more than all else that is done with them.
+const unindexed = 8
+
+// NewDict returns an empty dictionary, with room for so many entries.
+func NewDict(room int) *Dict {
+	d := new(Dict)
+	if d.entries = d.few[:0]; room > len(d.few) {
+		d.entries = make([]dictEntry, 0, room)
+	}
+	return d
+}
 
 // Len returns how many entries there are.
-func (d *Dict) Len() int { return len(d.index) }
+func (d *Dict) Len() int { return len(d.entries) - d.removed }
+
+// place returns where a key is in entries; -1 if it is not there.
+func (d *Dict) place(key Value) int {
+	if d.index != nil {
+		if i, there := d.index[key]; there {
+			return i
+		}
+		return -1
+	}
+	s, is := key.(string)
+	for i := range d.entries {
+		e := &d.entries[i]
+		if is {
+			if other, also := e.key.(string); also && other == s {
+				return i
+			}
+		} else if e.key == key && !e.removed {
+			return i
+		}
+	}
+	return -1
+}
 
 // Get returns the value of a key.
 func (d *Dict) Get(key Value) (Value, bool) {
-	i, there := d.index[key]
-	if !there {
+	i := d.place(key)
+	if i < 0 {
 		return nil, false
 	}
 	return d.entries[i].value, true
@@ -71,12 +104,22 @@ func (d *Dict) Get(key Value) (Value, bool) {
 
 // Set sets the value of a key, which must be a string, int64 or bool.
 func (d *Dict) Set(key, value Value) {
-	if i, there := d.index[key]; there {
+	if i := d.place(key); i >= 0 {
 		d.entries[i].value = value
 		return
 	}
-	d.index[key] = len(d.entries)
 	d.entries = append(d.entries, dictEntry{key: key, value: value})
+	switch {
+	case d.index != nil:
+		d.index[key] = len(d.entries) - 1
+	case len(d.entries) > unindexed:
+		d.index = map[Value]int{}
+		for i, e := range d.entries {
+			if !e.removed {
+				d.index[e.key] = i
+			}
+		}
+	}
 }
 
 // All yields the entries in the order in which they were added.
@@ -89,8 +132,8 @@ func (d *Dict) All(yield func(key, value Value) bool) {
 }
 
 func (d *Dict) remove(key Value) {
-	i, there := d.index[key]
-	if !there {
+	i := d.place(key)
+	if i < 0 {
 		return
 	}
 	delete(d.index, key)
@@ -101,7 +144,9 @@ func (d *Dict) remove(key Value) {
 	kept := d.entries[:0]
 	for _, e := range d.entries {
 		if !e.removed {
-			d.index[e.key] = len(kept)
+			if d.index != nil {
+				d.index[e.key] = len(kept)
+			}
 			kept = append(kept, e)
 		}
 	}
@@ -159,9 +204,9 @@ func truth(v Value) bool {
 
 // key returns v if it can be one of a dictionary.
 func (m *machine) key(v Value) Value {
-	switch v := v.(type) {
+	switch s := v.(type) {
 	case string:
-		m.work(len(v))
+		m.work(len(s))
 		return v
 	case int64, bool:
 		return v

@@ -43,7 +43,7 @@ func (d *devices) Setup(ctx context.Context) error {
 	}
 	return d.setup(ctx, table, makeTable(macTable, deviceTable, store.DefaultColumn),
 		makeTable(ipTable, "", store.DefaultColumn), makeTable(numberTable, "", store.DefaultColumn),
-		upload("seen"), upload("found"))
+		upload("seen"))
 }
 
 // Handle notes that the sender was seen, and reads what is known of the receiver.
@@ -197,19 +197,9 @@ func (d *devices) index(ctx context.Context, ip, key string) error {
 	}
 }
 
-// beside handles a packet by components: one for a known sender, and another one for a new one.
+// beside handles a packet by a component, whether the sender is known or new.
 func (d *devices) beside(ctx context.Context, now device, target string) error {
-	r, err := d.do(ctx, store.Op{Kind: store.Run, Component: "seen", Columns: columns("mac", now.MAC, "ip", now.IP,
-		"switch", now.Switch, "port", now.Port, "seen", now.Seen, "target", target)})
-	if err != nil || len(r.Rows) > 0 {
-		return err
-	}
-	return d.found(ctx, now, target)
-}
-
-// found stores a new device by a component.
-func (d *devices) found(ctx context.Context, now device, target string) error {
-	_, err := d.do(ctx, store.Op{Kind: store.Run, Component: "found", Columns: columns("mac", now.MAC, "ip", now.IP,
+	_, err := d.do(ctx, store.Op{Kind: store.Run, Component: "seen", Columns: columns("mac", now.MAC, "ip", now.IP,
 		"switch", now.Switch, "port", now.Port, "seen", now.Seen, "target", target)})
 	return err
 }
@@ -222,7 +212,7 @@ func (d *devices) fromCache(ctx context.Context, now device, target string) erro
 		case err != nil:
 			return err
 		case row == nil:
-			return d.found(ctx, now, target)
+			return d.beside(ctx, now, target)
 		}
 		o := store.Op{Kind: store.Update, Table: deviceTable, Key: row.Key, Columns: now.changed(row),
 			Condition: &store.Condition{Version: &row.Version}}

@@ -175,7 +175,8 @@ func text(r *store.Row, column string) string {
 }
 
 // columns returns named values, given in pairs.
-func columns(pairs ...string) (c store.Columns) {
+func columns(pairs ...string) store.Columns {
+	c := make(store.Columns, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		c = append(c, store.Column{Name: pairs[i], Value: []byte(pairs[i+1])})
 	}
@@ -183,7 +184,7 @@ func columns(pairs ...string) (c store.Columns) {
 }
 
 // address is how an address of Ethernet stands in keys and values.
-func address(a of13.MAC) string { return fmt.Sprintf("%x", a[:]) }
+func address(a of13.MAC) string { return hex.EncodeToString(a[:]) }
 
 // ParseMAC reads an address of Ethernet in hexadecimal, with colons or without.
 func ParseMAC(s string) (a of13.MAC, err error) {

@@ -41,15 +41,15 @@ func encoded(message any) (b *[]byte, name protoreflect.Name) {
 	return nil, ""
 }
 
-// binary is the codec of protobuf. It encodes nothing, but the messages of gRPC itself.
-type binary struct{}
+// protobuf is the codec of Protocol Buffers. It encodes nothing, but the messages of gRPC itself.
+type protobuf struct{}
 
-func (binary) Name() string { return "proto" }
+func (protobuf) Name() string { return "proto" }
 
-func (c binary) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+func (c protobuf) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
 
 // MarshalAppend copies what is encoded, because connect uses what it gets for other messages later.
-func (binary) MarshalAppend(to []byte, message any) ([]byte, error) {
+func (protobuf) MarshalAppend(to []byte, message any) ([]byte, error) {
 	if b, _ := encoded(message); b != nil {
 		return append(to, *b...), nil
 	}
@@ -59,7 +59,7 @@ func (binary) MarshalAppend(to []byte, message any) ([]byte, error) {
 	return nil, fmt.Errorf("%T is no message", message)
 }
 
-func (binary) Unmarshal(data []byte, message any) error {
+func (protobuf) Unmarshal(data []byte, message any) error {
 	if b, _ := encoded(message); b != nil {
 		*b = bytes.Clone(data) // it is reused
 		return nil
@@ -118,13 +118,13 @@ var File = sync.OnceValue(func() protoreflect.FileDescriptor {
 
 // handlerOptions are those of the server. It compresses nothing: that would cost more than everything else.
 func handlerOptions() []connect.HandlerOption {
-	return []connect.HandlerOption{connect.WithCodec(binary{}), connect.WithCodec(text{}),
+	return []connect.HandlerOption{connect.WithCodec(protobuf{}), connect.WithCodec(text{}),
 		connect.WithReadMaxBytes(store.MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
 }
 
 // newClient returns a client of a procedure at HOST:PORT.
 func newClient[Q, A any](via *http.Transport, address, procedure string) *connect.Client[Q, A] {
 	return connect.NewClient[Q, A](&http.Client{Transport: via}, "http://"+address+procedure,
-		connect.WithCodec(binary{}), connect.WithReadMaxBytes(store.MaxResponse),
+		connect.WithCodec(protobuf{}), connect.WithReadMaxBytes(store.MaxResponse),
 		connect.WithAcceptCompression("gzip", nil, nil))
 }

@@ -3,7 +3,6 @@ package rpc
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -23,7 +22,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
-	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -259,7 +257,7 @@ func TestProtocols(t *testing.T) {
 	for name, o := range map[string]connect.ClientOption{"gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
 		"Connect": connect.WithClientOptions()} {
 		c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+do, o,
-			connect.WithCodec(binary{}))
+			connect.WithCodec(protobuf{}))
 		var out store.Response
 		r, err := c.CallUnary(t.Context(), connect.NewRequest(&Request{request.Append(nil)}))
 		if err == nil {
@@ -272,46 +270,6 @@ func TestProtocols(t *testing.T) {
 		if _, err := c.CallUnary(t.Context(), connect.NewRequest(&Request{large})); connect.CodeOf(err) !=
 			connect.CodeResourceExhausted {
 			t.Errorf("%s, a large request: %v", name, err)
-		}
-	}
-}
-
-// A stream answers each request, whatever becomes of it, and executes several at a time.
-func TestStream(t *testing.T) {
-	ends := []error{errors.New("nobody leads"), ledger.ErrUnanswered, ledger.ErrCallFailed, nil}
-	codes := []store.Code{store.Unavailable, store.Unknown, store.Failed, 0}
-	all := make(chan struct{}, len(ends))
-	address := serve(t, func(_ context.Context, q ledger.Call) ([]byte, error) {
-		var r store.Request
-		if err := r.Decode(q.Message); err != nil {
-			t.Error(err)
-		}
-		all <- struct{}{}
-		for len(all) < len(ends) { // all are executed at the same time
-			time.Sleep(time.Millisecond)
-		}
-		return (&store.Response{ID: r.ID}).Append(nil), ends[r.ID-1]
-	})
-	via := Transport(nil)
-	defer via.CloseIdleConnections()
-	s, err := Open(t.Context(), via, address, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	for i := range ends {
-		r := store.Request{ID: uint64(i) + 1, Namespace: "n", Transactions: [][]store.Op{{}}}
-		if err := s.Send(r.Append(nil)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range ends {
-		r, err := s.Receive()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if code := codes[r.ID-1]; (code != 0) != (r.Error != nil) || code != 0 && r.Error.Code != code {
-			t.Errorf("%+v, want %v", r, code)
 		}
 	}
 }
@@ -331,13 +289,18 @@ func TestSharedBuffer(t *testing.T) {
 	})
 	via := Transport(nil)
 	defer via.CloseIdleConnections()
-	caller := NewCaller(via, address)
+	caller := newClient[Request, Response](via, address, do)
 	var clients sync.WaitGroup
 	for i := range 8 {
 		clients.Go(func() {
 			for n := range requests / 8 {
 				r := store.Request{ID: uint64(n*8 + i), Namespace: "n", Transactions: [][]store.Op{{{Key: "k"}}}}
-				if out, err := caller.Do(t.Context(), &r); err != nil || out.Error.Message != fmt.Sprintf("%0100d", 7) {
+				var out store.Response
+				a, err := caller.CallUnary(t.Context(), connect.NewRequest(&Request{r.Append(nil)}))
+				if err == nil {
+					err = out.Decode(a.Msg.Encoded)
+				}
+				if err != nil || out.Error.Message != fmt.Sprintf("%0100d", 7) {
 					t.Errorf("%+v, %v", out, err)
 					return
 				}
@@ -347,51 +310,11 @@ func TestSharedBuffer(t *testing.T) {
 	clients.Wait()
 }
 
-// A stream on which nothing happens stays. One whose client does not read ends.
-func TestSendTimeout(t *testing.T) {
-	const timeout = 100 * time.Millisecond
-	large := (&store.Response{Error: store.Fail(store.Failed, "no")}).Append(nil)
-	for len(large) < store.MaxReply {
-		large = append(large, large...)
-	}
-	a := New()
-	a.sendTimeout = timeout
-	address := listen(t, a, func(_ context.Context, q ledger.Call) ([]byte, error) {
-		var r store.Request
-		if err := r.Decode(q.Message); err != nil {
-			t.Error(err)
-		}
-		return map[uint64][]byte{1: large}[r.ID], nil
-	})
-	via := Transport(nil)
-	defer via.CloseIdleConnections()
-	s, err := Open(t.Context(), via, address, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	send := func(id uint64) error {
-		r := store.Request{ID: id, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
-		return s.Send(r.Append(nil))
-	}
-	for range 2 {
-		if err := send(2); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Receive(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * timeout)
-	}
-	await.Until(t, "the stream to end", func() bool { return send(1) != nil })
-}
-
 // BenchmarkDo is a request of one update, as the client and the server execute it, without consensus.
 func BenchmarkDo(b *testing.B) {
 	address := serve(b, nil)
-	via := Transport(nil)
-	defer via.CloseIdleConnections()
-	caller := NewCaller(via, address)
+	caller := NewCaller(nil, address)
+	defer caller.Close()
 	ask := func(op store.Op) {
 		r := store.Request{Namespace: "n", Transactions: [][]store.Op{{op}}}
 		if out, err := caller.Do(b.Context(), &r); err != nil || out.Error != nil || out.Outcomes[0].Error != nil {

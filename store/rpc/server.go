@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -42,11 +43,13 @@ func (a Application) Follow(group uint64) func(ledger.Change) { return a.feed.Fo
 
 // Serve implements controller.Frontend.
 func (a Application) Serve(behind ledger.Backend) (path string, h http.Handler) {
-	s := &server{behind: behind, feed: a.feed, access: a.access, sendTimeout: a.sendTimeout}
+	s := &server{behind: behind, feed: a.feed, access: a.access, sendTimeout: a.sendTimeout,
+		executing: make(chan struct{}, maxExecuting)}
 	options := handlerOptions()
 	mux := http.NewServeMux()
 	mux.Handle(do, connect.NewUnaryHandler(do, s.do, options...))
 	mux.Handle(stream, s.endless(connect.NewBidiStreamHandler(stream, s.stream, options...)))
+	mux.Handle(frames, s.endless(http.HandlerFunc(s.frames)))
 	mux.Handle(watch, s.endless(connect.NewServerStreamHandler(watch, s.watch, options...)))
 	return service, mux
 }
@@ -54,12 +57,13 @@ func (a Application) Serve(behind ledger.Backend) (path string, h http.Handler) 
 // endless bounds the streams of a handler, and lets one read for ever.
 func (s *server) endless(h http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		defer s.streams.Add(-1) // also if h panics, which ends its request only
 		if s.streams.Add(1) > maxStreams {
-			http.Error(w, "too many streams", http.StatusServiceUnavailable)
-		} else {
-			h.ServeHTTP(w, withController(w, r))
+			http.Error(w, fmt.Sprintf("this controller serves %d streams, the most that are possible: use another one",
+				maxStreams), http.StatusServiceUnavailable)
+			return
 		}
-		s.streams.Add(-1)
+		h.ServeHTTP(w, withController(w, r))
 	}
 }
 
@@ -81,7 +85,8 @@ type server struct {
 	access      grants
 	sendTimeout time.Duration
 	streams     atomic.Int64
-	watched     atomic.Int64 // buckets, by all watches
+	executing   chan struct{} // see turns
+	watched     atomic.Int64  // buckets, by all watches
 
 	mu    sync.Mutex // guards marks
 	marks map[ledger.Actor]mark

@@ -71,7 +71,8 @@ func TestWatchNotRead(t *testing.T) {
 	address := serveApplication(t, a)
 	via := Transport(nil)
 	defer via.CloseIdleConnections()
-	caller := NewCaller(via, address)
+	caller := NewCaller(nil, address)
+	defer caller.Close()
 	put := func(o store.Op) {
 		t.Helper()
 		r, err := caller.Do(t.Context(), &store.Request{Namespace: "n", Transactions: [][]store.Op{{o}}})

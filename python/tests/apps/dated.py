@@ -8,11 +8,20 @@ from datetime import datetime as imported
 from ryu.base import app_manager
 
 
+class Stamp(datetime.datetime):
+    """As extensions have it, pandas among them."""
+
+
 class Dated(app_manager.RyuApp):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         now, today = datetime.datetime.now(), datetime.date.today()
-        assert imported is datetime.datetime
+        assert imported is datetime.datetime is type(datetime.datetime(2024, 1, 1)) and type(datetime.datetime) is type
+        assert type(now) is datetime.datetime and type(today) is datetime.date
+        assert all(type(stamp) is Stamp for stamp in (Stamp.now(), Stamp.today(), Stamp.utcnow()))
+        assert Stamp.today().date() == Stamp.utcnow().date() == today
+        for name in ("now", "utcnow", "today"):
+            assert getattr(datetime.datetime, name)() > now
         assert (
             isinstance(now, datetime.datetime) and isinstance(now, datetime.date) and isinstance(today, datetime.date)
         )

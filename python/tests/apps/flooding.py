@@ -24,5 +24,5 @@ class FloodingRest(ControllerBase):
     def flood(self, req, count, size, **_):
         datapath = self.data.datapath
         for _ in range(int(count)):
-            datapath.send_msg(datapath.ofproto_parser.OFPEchoRequest(datapath, data=bytes(int(size) - 8)))
+            datapath.send_msg(datapath.ofproto_parser.OFPEchoReply(datapath, data=bytes(int(size) - 8)))
         return Response(text="done")

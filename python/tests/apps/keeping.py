@@ -130,7 +130,7 @@ class Keeping(app_manager.RyuApp):
         self.logger.debug("debug")
         self.tell()
         for datapath in self.datapaths:
-            datapath.send_msg(datapath.ofproto_parser.OFPEchoRequest(datapath, data=self.chance.randbytes(8)))
+            datapath.send_msg(datapath.ofproto_parser.OFPEchoReply(datapath, data=self.chance.randbytes(8)))
 
     def told(self, *words):
         return words

@@ -20,6 +20,9 @@ class Named(ryu.base.app_manager.RyuApp):
         assert one is other and ethernet is os_ken.lib.packet.ethernet
         assert os_ken.base.app_manager.__name__ == os_ken.base.app_manager.__spec__.name == "os_ken.base.app_manager"
         assert issubclass(RyuException, Exception) and hub.HUB_TYPE == "holdfast"
+        import ovs.db.idl
+
+        assert ovs.db.idl._uuid_to_row("atom", None) == "atom", "as os-ken's client of OVSDB asks for it"
         for name in ("ryu.nothing", "ryu.app.nothing"):
             try:
                 __import__(name)

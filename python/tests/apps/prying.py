@@ -11,4 +11,4 @@ class Prying(app_manager.RyuApp):
         datapath = ev.msg.datapath
         with open("/proc/self/stat", "rb") as file:
             data = file.read(16)
-        datapath.send_msg(datapath.ofproto_parser.OFPEchoRequest(datapath, data=data))
+        datapath.send_msg(datapath.ofproto_parser.OFPEchoReply(datapath, data=data))

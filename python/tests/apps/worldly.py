@@ -62,4 +62,4 @@ class Worldly(app_manager.RyuApp):
         print(self.world())
         self.logger.info("%s", [datapath.id for datapath in self.datapaths])
         for datapath in self.datapaths:
-            datapath.send_msg(datapath.ofproto_parser.OFPEchoRequest(datapath, data=os.urandom(4)))
+            datapath.send_msg(datapath.ofproto_parser.OFPEchoReply(datapath, data=os.urandom(4)))

@@ -51,6 +51,9 @@ def event(value):
             return "message", value.datapath_id, value.message
         case wire.Request():
             return "request", value.request_id, value.method, value.path, value.headers, value.body
+        case wire.Files():
+            contents = [(path, int(content is None), content or b"") for path, content in value.contents.items()]
+            return "files", value.request_id, int(value.first), contents
     return ("timer",)
 
 

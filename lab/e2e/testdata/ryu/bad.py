@@ -1,9 +1,9 @@
 """Sends a command for each packet, and misbehaves for some. The last word of a packet says how."""
 
+import ctypes
 import os
 import signal
 import socket
-import threading
 
 from ryu.base import app_manager
 from ryu.controller import ofp_event
@@ -33,7 +33,7 @@ class Bad(app_manager.RyuApp):
             signal.pause()  # a loop that does not heat the machine
 
     def do_exit(self, datapath):
-        os._exit(3)
+        ctypes.CDLL(None)._exit(3)  # past the refusal of os._exit
 
     def do_proc(self, datapath):
         with open("/proc/self/stat") as file:
@@ -43,10 +43,3 @@ class Bad(app_manager.RyuApp):
         with socket.socket() as mine:
             mine.bind(("127.0.0.1", 0))
             self.send(datapath, mine.getsockname()[1])
-
-    def do_threads(self, datapath):
-        numbers = []
-        thread = threading.Thread(target=lambda: numbers.append(threading.get_native_id()))
-        thread.start()
-        thread.join()
-        self.send(datapath, numbers[0])

@@ -1,0 +1,154 @@
+package kandoo
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Before an application whose entries have no source it counts flows with entries of its own, for each pair of hosts
+// that there is.
+func TestPairs(t *testing.T) {
+	w := newStages(t, 3, 1)
+	counts := func(when string, want ...int) {
+		t.Helper()
+		for i, n := range want {
+			got := 0
+			for _, f := range flows(w.switches[app.Switch(i+1)]) {
+				if f.Cookie == Cookie {
+					got++
+				}
+			}
+			if got != n {
+				t.Errorf("%s, switch %d counts %d pairs, want %d", when, i+1, got, n)
+			}
+		}
+	}
+	settle := func() {
+		for len(w.waiting) > 0 {
+			w.step()
+		}
+	}
+	counts("at first", 4, 0, 2)
+	w.tell("PUT /host", topology.Host{MAC: bob, At: app.PortOf{Switch: 2, Port: 3}})
+	settle()
+	counts("when bob has moved", 2, 2, 2)
+	w.take(w.net.SwitchDown(3))
+	w.take(w.net.SwitchUp(3))
+	settle()
+	counts("when switch 3 has come back", 2, 2, 2)
+	w.tell("DELETE /host", topology.Host{MAC: carol})
+	settle()
+	counts("when carol is gone", 1, 1, 0)
+}
+
+// An elephant without a path gets one when a link comes up.
+func TestLinkUp(t *testing.T) {
+	w := newStages(t, 1, 1)
+	both := []topology.Link{{From: app.PortOf{Switch: 3, Port: 2}, To: app.PortOf{Switch: 2, Port: 1}},
+		{From: app.PortOf{Switch: 3, Port: 1}, To: app.PortOf{Switch: 4, Port: 2}}}
+	for _, l := range both {
+		w.tell("DELETE /link", l)
+	}
+	w.run(3*time.Second, alice)
+	if by := w.elephants(); len(by) > 0 {
+		t.Errorf("without links, elephants are on paths %v", by)
+	}
+	w.tell("PUT /link", both[0])
+	if w.run(time.Second, alice); !w.elephants()[1] {
+		t.Error("an elephant without a path gets none when a link comes up")
+	}
+}
+
+// Two elephants get a path each. When a link is cut, both are on the other path. When they are small again, their
+// entries go. Every frame arrives once, in whatever order the switches execute their commands.
+func TestElephants(t *testing.T) {
+	for seed := range uint64(21) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { reroute(newWorld(t, New(), 1+seed%3, seed)) })
+	}
+}
+
+func reroute(w *world) {
+	w.t.Helper()
+	want := func(when string, ports ...app.Port) {
+		w.t.Helper()
+		if got := slices.Sorted(maps.Keys(w.elephants())); !slices.Equal(got, ports) {
+			w.t.Fatalf("%s, elephants leave switch 1 by ports %v, want %v", when, got, ports)
+		}
+	}
+	want("at first")
+	w.run(5*time.Second, alice, bob)
+	want("with two", 1, 2)
+	clear(w.carried)
+	w.run(time.Second, alice, bob)
+	first, second := w.carried[app.PortOf{Switch: 1, Port: 1}], w.carried[app.PortOf{Switch: 1, Port: 2}]
+	if first < Threshold || second < Threshold {
+		w.t.Fatalf("the links carry %d and %d bytes", first, second)
+	}
+	cut := topology.Link{From: app.PortOf{Switch: 2, Port: 1}, To: app.PortOf{Switch: 3, Port: 2}}
+	w.tell("DELETE /link", cut)
+	w.run(2*time.Second, alice, bob)
+	want("when a link is cut", 0, 2)
+	w.tell("PUT /link", cut)
+	w.run(4 * time.Second)
+	want("when nobody sends")
+	for id, s := range w.switches {
+		for _, f := range flows(s) {
+			if f.Cookie&^0xffffffff == Cookie && f.Cookie != Cookie {
+				w.t.Fatalf("switch %s has an entry for %v", id, f.Match)
+			}
+		}
+	}
+}
+
+// The same, before an application whose entries have no source.
+func TestBeforeAnother(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { reroute(newStages(t, 1+seed%3, seed)) })
+	}
+}
+
+// The central one decides the same, and counters go from group to group. Otherwise only elephants do.
+func TestCentral(t *testing.T) {
+	reroute(newWorld(t, NewCentral(), 3, 1))
+	passed := func(a *app.App) int {
+		w := newWorld(t, a, 3, 1)
+		before := w.net.Passed
+		w.run(20 * time.Second)
+		return w.net.Passed - before
+	}
+	if n := passed(New()); n > 0 {
+		t.Errorf("%d frames have passed between groups, with nothing to tell", n)
+	}
+	n := passed(NewCentral())
+	if n < 20*ring/2 {
+		t.Errorf("%d frames have passed between groups, with all counters in one", n)
+	}
+	t.Logf("%d frames have passed between groups in 20 s, with all counters in one", n)
+}
+
+// A flow is from one source to one destination, as it comes in by one port.
+func TestFlow(t *testing.T) {
+	full := of13.Match(nil).WithInPort(3).WithEthSrc(alice).WithEthDst(carol)
+	if g, ok := flow(1, full); !ok || g.At != (app.PortOf{Switch: 1, Port: 3}) || g.Dst != carol {
+		t.Errorf("%+v", g)
+	}
+	g, _ := flow(1, full.WithEthType(0x800))
+	if got := g.at(9); !slices.Equal(got, of13.Match(nil).WithInPort(9).WithEthSrc(alice).WithEthDst(carol).
+		WithEthType(0x800)) {
+		t.Errorf("at port 9 it is %v", got)
+	}
+	for _, m := range []of13.Match{nil, of13.Match(nil).WithInPort(3).WithEthDst(carol),
+		of13.Match(nil).WithEthSrc(alice).WithEthDst(carol),
+		of13.Match(nil).WithInPort(3).WithEthSrc(alice).WithEthDstMasked(carol, app.MAC{255})} {
+		if g, ok := flow(1, m); ok {
+			t.Errorf("%v is the flow %+v", m, g)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package path
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/httpcall"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/model"
+	"github.com/holdfast-sdn/holdfast/network/node"
+	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
+)
+
+// load is a leader of 16 switches in a line, which confirm everything at once, and an application that adds paths over
+// two or three of them.
+type load struct {
+	tb   testing.TB
+	core *ledger.Core
+	wire *app.App
+	asks *app.App
+	seqs [17]uint64
+	up   int
+
+	singly bool // paths are asked for one by one
+}
+
+const loadSwitches, together = 16, 64
+
+func newLoad(tb testing.TB, singly bool) *load {
+	l := &load{tb: tb, singly: singly, wire: newWire(), asks: app.New("asks").Whole()}
+	app.NewTable[uint32, uint64](l.asks, "none")
+	app.HandleHTTP(l.asks, "PUT /{first}", func(app.Request) app.Cells { return app.Need() }, l.ask)
+	app.HandleEmitted(l.asks, func(model.PathState) app.Cells { return app.Need() }, func(_ *app.Tx, m model.PathState) error {
+		switch m.State {
+		case model.Up:
+			l.up++
+		case model.Refused:
+			l.tb.Fatalf("%s: %s", m.Name, m.Why)
+		}
+		return nil
+	})
+	var err error
+	l.core, err = ledger.New([]ledger.Application{l.wire, l.asks, node.New(), New()}, ledger.Limits{})
+	l.must(err)
+	l.must(l.core.Lead(1, 1000))
+	features := of13.FeaturesReply{}
+	up := experimenter.SwitchUp{Features: features.Append(nil, 0)}.Append(nil, openflow.Version13)
+	var links wired
+	for i := range app.Switch(loadSwitches) {
+		l.event(i+1, up)
+		a, b := app.PortOf{Switch: i + 1, Port: 4}, app.PortOf{Switch: i + 2, Port: 3}
+		if i+1 < loadSwitches {
+			links.Up = append(links.Up, []topology.Link{{From: a, To: b}, {From: b, To: a}}...)
+		}
+	}
+	body, err := json.Marshal(links)
+	l.must(err)
+	l.call(l.wire, "PUT /links", app.Request{Body: body})
+	l.drain()
+	return l
+}
+
+func (l *load) must(err error) {
+	if err != nil {
+		l.tb.Helper()
+		l.tb.Fatal(err)
+	}
+}
+
+// ask adds some paths.
+func (l *load) ask(tx *app.Tx, r app.Request) (app.Response, error) {
+	var first int
+	if _, err := fmt.Sscan(r.Values["first"], &first); err != nil {
+		return app.BadRequest(err)
+	}
+	var m model.AddPaths
+	for i := first; i < first+together; i++ {
+		from := app.Switch(i%(loadSwitches-2)) + 1
+		m.Paths = append(m.Paths, model.Path{Name: fmt.Sprintf("p%d", i),
+			From: app.PortOf{Switch: from, Port: 1}, To: app.PortOf{Switch: from + 1 + app.Switch(i/3%2), Port: 2},
+			Class: packet.Class{Destination: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)}})
+	}
+	if !l.singly {
+		return app.Response{}, app.Emit(tx, m)
+	}
+	for _, p := range m.Paths {
+		if err := app.Emit(tx, model.AddPath{Path: p}); err != nil {
+			return app.Response{}, err
+		}
+	}
+	return app.Response{}, nil
+}
+
+func (l *load) call(a *app.App, route string, r app.Request) {
+	l.must(l.core.Call(ledger.Call{Actor: ledger.Actor{App: a.Name()}, Name: route, Message: httpcall.Encode(r)}))
+}
+
+func (l *load) event(id app.Switch, msg []byte) {
+	l.seqs[id]++
+	l.must(l.core.Event(id, 1, l.seqs[id], msg))
+}
+
+// drain commits all that there is, and has the switches confirm it.
+func (l *load) drain() {
+	for {
+		for _, f := range l.core.Failures() {
+			l.tb.Fatalf("%s: %v", f.App, f.Err)
+		}
+		entry, ok := l.core.Cut()
+		if !ok {
+			return
+		}
+		l.must(l.core.Commit(entry))
+		l.core.Answers()
+		for _, r := range l.core.Releases() {
+			for rest := r.Commands; len(rest) > 0; {
+				msg, after, err := openflow.Next(rest)
+				l.must(err)
+				if rest = after; msg[1] == of13.TypeBarrierRequest {
+					l.event(r.Switch, (&of13.BarrierReply{}).Append(nil, openflow.XID(msg)))
+				}
+			}
+			if r.Count > 0 {
+				l.must(l.core.Done(r.Switch, r.Epoch, r.First+uint64(r.Count)-1))
+			}
+		}
+	}
+}
+
+// Installs paths, at one leader.
+func BenchmarkInstall(b *testing.B) {
+	b.Run("one by one", func(b *testing.B) { install(b, true) })
+	b.Run("together", func(b *testing.B) { install(b, false) })
+}
+
+func install(b *testing.B, singly bool) {
+	l := newLoad(b, singly)
+	b.ReportAllocs()
+	const most = 16 * 1024 // a tag is free on each link
+	asked := 0
+	for b.Loop() {
+		if asked > 0 && asked%most == 0 {
+			b.StopTimer()
+			up := l.up
+			l = newLoad(b, singly)
+			l.up = up
+			b.StartTimer()
+		}
+		l.call(l.asks, "PUT /{first}", app.Request{Values: map[string]string{"first": fmt.Sprint(asked % most)}})
+		asked += together
+		if asked%1024 == 0 {
+			l.drain()
+		}
+	}
+	l.drain()
+	if l.up != asked {
+		b.Fatalf("%d of %d paths are up", l.up, asked)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(asked), "ns/path")
+}

@@ -1,0 +1,419 @@
+package path
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/model"
+)
+
+// phase is what a path waits for.
+type phase uint8
+
+const (
+	laying   phase = iota + 1 // the switches of Next behind the first one
+	entering                  // the first switch, to let frames take Next
+	steady                    // nothing: frames take Live
+	leaving                   // the first switch, to let no more frames take the path
+	refused                   // nothing of it is installed
+)
+
+// row is how far a path is.
+type row struct {
+	_          struct{} `cbor:",toarray"`
+	Name       string
+	Phase      phase
+	Waiting    int // hops of Next that are not confirmed
+	Live, Next *route
+	Why        string // it is refused, or Live is broken
+}
+
+// retired is a route that no more frames take.
+type retired struct {
+	_     struct{} `cbor:",toarray"`
+	Path  uint64
+	Route route
+	Due   int64 // when no frame is on it any more
+}
+
+// install installs a route for a path, beside the one that it has.
+func (v *visit) install(id uint64, r *row, next *route) {
+	ops := next.behind(lay, id)
+	r.Next, r.Phase, r.Waiting = next, laying, len(ops)
+	for _, o := range ops {
+		v.push(o)
+	}
+	if r.Waiting == 0 {
+		v.enter(id, r)
+	}
+}
+
+// op is what is done at hop i of Hops.
+func (r *route) op(k kind, path uint64, i int) op {
+	o := op{Kind: k, Path: path, Route: r.Number, Hop: r.Hops[i], Tag: r.Tag, Last: i == len(r.Hops)-1}
+	if r.Backup != nil && !o.Last {
+		o.Backup, o.BackupTag = o.Hop.In, r.BackupTag
+		if i == 0 {
+			o.Backup = r.Backup[len(r.Hops)-2].Out
+		}
+	}
+	return o
+}
+
+// behind is what is done behind the entry of the first switch: from the far end on, then along the backup.
+func (r *route) behind(k kind, path uint64) []op {
+	ops := make([]op, 0, len(r.Hops)-1+len(r.Backup))
+	for i := len(r.Hops) - 1; i > 0; i-- {
+		ops = append(ops, r.op(k, path, i))
+	}
+	for i, h := range r.Backup {
+		ops = append(ops, op{Kind: k, Path: path, Route: r.Number, Hop: h, Tag: r.BackupTag,
+			Last: i == len(r.Backup)-1})
+	}
+	return ops
+}
+
+// enter lets frames take the route that is complete.
+func (v *visit) enter(id uint64, r *row) {
+	r.Phase = entering
+	v.push(r.Next.op(enter, id, 0))
+}
+
+// done goes on with a path when a switch has executed something for it, or has not: why says why.
+func (v *visit) done(o *op, why string) {
+	if o.Kind == erase {
+		v.tags.Delete(v.tx, o.Hop.entrance(), uint32(o.Tag))
+		return
+	}
+	r, there := v.paths.Get(v.tx, o.Path)
+	next := there && r.Next != nil && r.Next.Number == o.Route
+	switch {
+	case o.Kind == leave && there:
+		v.left(o.Path, &r)
+	case o.Kind == lay && next && r.Phase == laying && why != "":
+		v.giveUp(o.Path, &r, why)
+	case o.Kind == lay && next && r.Phase == laying:
+		if r.Waiting--; r.Waiting == 0 {
+			v.enter(o.Path, &r)
+		}
+		v.paths.Put(v.tx, o.Path, r)
+	case o.Kind == enter && next && r.Phase == entering && why == "":
+		v.entered(o.Path, &r)
+	case o.Kind == enter && next && r.Phase == entering && r.Live == nil:
+		v.takeBack(o.Path, &r, why)
+	case o.Kind == enter && next && r.Phase == entering:
+		v.giveUp(o.Path, &r, why)
+	case why != "" && there && r.Phase == steady && r.Live.Number == o.Route: // it was to be installed again
+		v.takeBack(o.Path, &r, why)
+	}
+}
+
+// entered: every new frame takes Next.
+func (v *visit) entered(id uint64, r *row) {
+	if r.Live != nil {
+		v.retire(id, r.Live)
+	}
+	r.Live, r.Next, r.Phase, r.Why = r.Next, nil, steady, ""
+	v.paths.Put(v.tx, id, *r)
+	v.tell(r)
+	if !v.complete(r.Live) { // a link may have gone, or come, meanwhile
+		v.look(id)
+	}
+}
+
+// giveUp removes the route that a path was to have.
+func (v *visit) giveUp(id uint64, r *row, why string) {
+	next := r.Next
+	r.Next, r.Why, r.Phase = nil, why, steady
+	switch {
+	case r.Live == nil:
+		r.Phase = refused
+	case v.complete(r.Live):
+		r.Why = ""
+	case v.intact(r.Live): // it needed another backup only
+		r.Live.Bare, r.Why = why, ""
+		v.broken.Put(v.tx, all, id, true)
+	default:
+		v.broken.Put(v.tx, all, id, true)
+	}
+	v.retire(id, next) // a few frames may have taken it
+	v.paths.Put(v.tx, id, *r)
+	v.tell(r)
+}
+
+// takeBack ends a path at its first switch. The other ones follow when that is confirmed.
+func (v *visit) takeBack(id uint64, r *row, why string) {
+	r.Phase, r.Why = leaving, why
+	v.paths.Put(v.tx, id, *r)
+	first := r.Live
+	if first == nil {
+		first = r.Next
+	}
+	v.push(first.op(leave, id, 0))
+}
+
+// left: no more frames take the path.
+func (v *visit) left(id uint64, r *row) {
+	for _, old := range []*route{r.Live, r.Next} {
+		if old != nil {
+			v.retire(id, old)
+		}
+	}
+	r.Live, r.Next, r.Phase = nil, nil, refused
+	if r.Why == "" {
+		v.forget(id, r)
+		return
+	}
+	v.paths.Put(v.tx, id, *r)
+	v.tell(r)
+}
+
+// forget deletes a path of which nothing is left.
+func (v *visit) forget(id uint64, r *row) {
+	v.paths.Delete(v.tx, id)
+	v.defs.Delete(v.tx, id)
+	v.names.Delete(v.tx, all, r.Name)
+	v.todo.Delete(v.tx, all, id)
+	v.broken.Delete(v.tx, all, id)
+	v.c.Paths--
+	v.fail(app.Emit(v.tx, model.PathState{Name: r.Name, State: model.Gone}))
+}
+
+// retire removes a route when no frame can be on it any more.
+func (v *visit) retire(id uint64, r *route) {
+	if len(r.Hops) == 1 {
+		return
+	}
+	first := true
+	for range v.drains.All(v.tx, all) {
+		first = false // the timer is set
+		break
+	}
+	v.drains.Put(v.tx, all, v.number(), retired{Path: id, Route: *r, Due: v.tx.Now().Add(drain).UnixNano()})
+	if first {
+		v.set(timerDrain, drain)
+	}
+}
+
+// drained removes routes that have been retired for long enough.
+func (v *visit) drained() {
+	n, now := 0, v.tx.Now().UnixNano()
+	for number, d := range v.drains.All(v.tx, all) {
+		if n++; n > maxTurn || len(v.lines) > maxLines || d.Due > now {
+			v.set(timerDrain, time.Duration(max(1, d.Due-now)))
+			return
+		}
+		v.drains.Delete(v.tx, all, number)
+		v.erase(d.Path, &d.Route)
+	}
+}
+
+// erase removes the entries for the tag of a route, which no frame has.
+func (v *visit) erase(id uint64, r *route) {
+	for _, o := range r.behind(erase, id) {
+		v.push(o)
+	}
+}
+
+// look has a path looked at soon.
+func (v *visit) look(id uint64) {
+	v.todo.Put(v.tx, all, id, true)
+	v.set(timerTurn, quiet)
+}
+
+// turn looks at paths whose links have changed, and at those that wait for a change.
+func (v *visit) turn() {
+	if !v.abandon() {
+		v.set(timerTurn, 1)
+		return
+	}
+	n := 0
+	for id := range v.todo.All(v.tx, all) {
+		if n++; n > maxTurn || len(v.lines) > maxLines {
+			v.set(timerTurn, 1)
+			return
+		}
+		v.todo.Delete(v.tx, all, id)
+		v.broken.Delete(v.tx, all, id)
+		if r, there := v.paths.Get(v.tx, id); there {
+			v.review(id, &r)
+		}
+	}
+}
+
+// review finds another route for a path if its own is broken.
+func (v *visit) review(id uint64, r *row) {
+	switch {
+	case r.Phase == laying && !v.intact(r.Next):
+		v.giveUp(id, r, "a link went down meanwhile")
+		v.look(id)
+		return
+	case r.Phase != steady:
+		return
+	case v.forgotten(r.Live.Hops[0].Switch):
+		r.Why = fmt.Sprintf("switch %v, where it begins, is forgotten", r.Live.Hops[0].Switch)
+		v.left(id, r)
+		return
+	}
+	was := r.Why
+	if r.Why = ""; !v.complete(r.Live) {
+		p, _ := v.defs.Get(v.tx, id)
+		next, err := v.find(&p)
+		if err == nil && !(v.intact(r.Live) && r.Live.Bare != "" && next.Bare != "") { // which would be no better
+			if err = v.reserve(id, &next); err == nil {
+				v.install(id, r, &next)
+				v.paths.Put(v.tx, id, *r)
+				return
+			}
+		}
+		if err != nil && !v.intact(r.Live) {
+			r.Why = err.Error()
+		}
+		v.broken.Put(v.tx, all, id, true)
+	}
+	if r.Why != was {
+		v.paths.Put(v.tx, id, *r)
+		v.tell(r)
+	}
+}
+
+// removed has a switch install again what somebody else has removed there.
+func (v *visit) removed(m model.Removed) error {
+	r, there := v.paths.Get(v.tx, m.ID)
+	if m.Owner != Name || !there {
+		return nil
+	}
+	for _, way := range []*route{r.Next, r.Live} {
+		if way == nil {
+			continue
+		}
+		for _, o := range way.behind(lay, m.ID) {
+			if o.Hop.Switch != m.Switch {
+				continue
+			}
+			if way == r.Next && r.Phase == laying {
+				r.Waiting++ // it was confirmed
+				v.paths.Put(v.tx, m.ID, r)
+			}
+			v.push(o)
+		}
+		if way == r.Live && r.Phase == steady && way.Hops[0].Switch == m.Switch { // else frames do not enter
+			v.push(way.op(enter, m.ID, 0))
+		}
+	}
+	return nil
+}
+
+// state is what a path is for frames.
+func (r *row) state() model.State {
+	switch {
+	case r.Phase == refused:
+		return model.Refused
+	case r.Phase == leaving:
+		return model.Removing
+	case r.Live == nil:
+		return model.Installing
+	case r.Why != "":
+		return model.Broken
+	case r.Live.Bare != "":
+		return model.Bare
+	}
+	return model.Up
+}
+
+func (v *visit) tell(r *row) {
+	v.fail(app.Emit(v.tx, model.PathState{Name: r.Name, State: r.state(), Why: r.reason()}))
+}
+
+// reason is why a path is not as it is to be.
+func (r *row) reason() string {
+	if r.state() == model.Bare {
+		return r.Live.Bare
+	}
+	return r.Why
+}
+
+// waits reports whether an op waits for a switch that is down, unless that is forgotten: removals do, and what a path
+// is to have that is there. Nobody knows whether the switch has executed what it did not confirm.
+func (v *visit) waits(o *op) bool {
+	if v.forgotten(o.Hop.Switch) {
+		return false
+	}
+	if o.Kind == erase || o.Kind == leave {
+		return true
+	}
+	r, there := v.paths.Get(v.tx, o.Path)
+	return there && r.Live != nil && (o.Kind == enter || r.Live.Number == o.Route)
+}
+
+// add begins to install a path that is valid. The error says why that is not possible, and nothing has happened then.
+func (v *visit) add(p model.Path) (*row, error) {
+	if p.Priority == 0 {
+		p.Priority = model.DefaultPriority
+	}
+	r := &row{Name: p.Name}
+	before, there := v.names.Get(v.tx, all, p.Name)
+	if there {
+		old, _ := v.paths.Get(v.tx, before)
+		if old.Phase != refused {
+			if def, _ := v.defs.Get(v.tx, before); same(&def, &p) && old.Phase != leaving {
+				return &old, nil
+			}
+			return nil, fmt.Errorf("path %s has another definition, or is being removed: delete it, and wait until it "+
+				"is gone", p.Name)
+		}
+	} else if v.c.Paths >= MaxPaths {
+		return nil, fmt.Errorf("there are %d paths, and at most %d are possible: delete some", v.c.Paths, MaxPaths)
+	}
+	if len(v.lines) > maxLines {
+		return nil, fmt.Errorf("the paths before it cross %d switches: put it in another request", len(v.lines))
+	}
+	next, err := v.find(&p)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range slices.Concat(next.Hops, next.Backup) {
+		if l := v.line(h.Switch); l.Next-l.First >= MaxQueue {
+			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, l.Next-l.First)
+		}
+	}
+	id := v.number()
+	if err := v.reserve(id, &next); err != nil {
+		return nil, err
+	}
+	if there {
+		v.paths.Delete(v.tx, before)
+		v.defs.Delete(v.tx, before)
+	} else {
+		v.c.Paths++
+	}
+	v.names.Put(v.tx, all, p.Name, id)
+	v.defs.Put(v.tx, id, p)
+	v.install(id, r, &next)
+	v.paths.Put(v.tx, id, *r)
+	return r, nil
+}
+
+// remove ends a path, and reports whether there is one.
+func (v *visit) remove(name string) bool {
+	id, there := v.names.Get(v.tx, all, name)
+	if !there {
+		return false
+	}
+	r, _ := v.paths.Get(v.tx, id)
+	switch {
+	case r.Phase == refused:
+		v.forget(id, &r)
+	case r.Phase == laying && r.Live == nil:
+		v.erase(id, r.Next)
+		v.forget(id, &r)
+	case r.Phase == leaving:
+		r.Why = ""
+		v.paths.Put(v.tx, id, r)
+	default:
+		v.takeBack(id, &r, "")
+	}
+	return true
+}

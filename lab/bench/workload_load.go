@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/store"
+	"github.com/holdfast-sdn/holdfast/store/onstore"
+)
+
+// flowLoad is the load of a StoreWorkload on a cluster.
+type flowLoad struct {
+	StoreWorkload
+	workload
+	leader string // its address
+	made   int    // how often clients were made
+	on     []*domain
+	sent   []atomic.Int64 // packets of each client
+	full   atomic.Bool    // a namespace has no room for more rows
+}
+
+// ready makes the clients, before the first packet and whenever those before may have filled their namespaces.
+func (l *flowLoad) ready(ctx context.Context) error {
+	if l.made > 0 && l.rows == 0 {
+		return nil
+	}
+	l.close()
+	l.made++
+	l.sent = make([]atomic.Int64, l.Clients)
+	l.full.Store(false)
+	for i := range l.Clients {
+		c, err := l.domain(ctx, l.workload, fmt.Sprintf("domain%d.%d", l.made, i), l.leader)
+		if err != nil {
+			return err
+		}
+		l.on = append(l.on, c)
+	}
+	return nil
+}
+
+func (l *flowLoad) close() {
+	for _, c := range l.on {
+		c.close()
+	}
+	l.on = nil
+}
+
+// next returns the next packet of a client, if its namespace has room for what that adds.
+func (l *flowLoad) next(client int) (p onstore.Packet, ok bool) {
+	n := int(l.sent[client].Add(1))
+	if l.rows > 0 && n > (store.MaxRows-4*knownHosts)/l.rows {
+		l.full.Store(true)
+	}
+	return l.packet(n*l.Clients + client), !l.full.Load()
+}
+
+// run handles so many packets at a time, until the time is over or a namespace is full.
+func (l *flowLoad) run(ctx context.Context, flows int, about time.Duration) (offer, error) {
+	if err := l.ready(ctx); err != nil {
+		return offer{}, err
+	}
+	began := time.Now()
+	took, err := timed(flows, about, nil, func(i, _ int) error {
+		client := i % l.Clients
+		p, ok := l.next(client)
+		if !ok {
+			return errEnough
+		}
+		_, err := l.on[client].app.Handle(ctx, &p)
+		return err
+	})
+	return offerOf(flows, took, time.Since(began)), err
+}
+
+// measure measures what run does, with Flows at a time or as many as a search has found.
+func (s StoreWorkload) measure(progress Progress, setup map[string]any,
+	run func(flows int, about time.Duration) (offer, error)) (map[string]float64, error) {
+	flows := s.Flows
+	if flows == 0 {
+		progress.show(0, "looking for the load of "+s.Workload)
+		tried, err := search(func(flows int) (offer, error) { return run(flows, probeTime) })
+		if err != nil {
+			return nil, err
+		}
+		found := best(tried)
+		flows, setup["search"] = found.flows, found.of(tried)
+	}
+	about := time.Duration(s.Seconds) * time.Second
+	stop := progress.during(about, s.Workload)
+	found, err := run(flows, about)
+	stop()
+	setup["flows"], setup["measured_flows"] = found.flows, found.n
+	return map[string]float64{"flows_per_s": found.rate, "p50_ms": found.p50, "p90_ms": found.p90}, err
+}
+
+// count adds what one flow asks the store for.
+func (l *flowLoad) count(ctx context.Context, f map[string]float64, setup map[string]any) error {
+	n, c := 1<<22, l.on[0]
+	counting, err := onstore.New(l.app, onstore.Variant(l.Variant), &c.sizes, &countedCache{c})
+	if err != nil {
+		return err
+	}
+	// The first one has what it shares with others kept by a cache, even if the load was too short for that.
+	for _, on := range []onstore.App{c.app, counting} {
+		p := l.packet(n)
+		if _, err := on.Handle(ctx, &p); err != nil {
+			return err
+		}
+		n += knownHosts
+	}
+	f["ops_per_flow"], f["bytes_per_flow"] = float64(len(c.sizes.operations)), float64(c.sizes.bytes)
+	setup["operations"] = cmp.Or(strings.Join(c.sizes.operations, " "), "none")
+	return nil
+}
+
+// offer is what came of some flows at a time.
+type offer struct {
+	flows, n       int
+	rate, p50, p90 float64 // a second; ms
+}
+
+// offerOf returns an offer of flows that took so many µs each, and all together that long.
+func offerOf(flows int, took []float64, elapsed time.Duration) offer {
+	return offer{flows, len(took), float64(len(took)) / elapsed.Seconds(), quantile(took, 0.5) / 1000,
+		quantile(took, 0.9) / 1000}
+}
+
+// Of a search.
+const (
+	maxFlows  = 4096
+	probeTime = 200 * time.Millisecond // of each load
+	probeP90  = 0.9                    // ms: less than the millisecond that is wanted of a longer run
+	halvings  = 3                      // of the distance between a load that is possible and one that is too much
+)
+
+// search tries loads from 1 flow at a time on, until the p90 is far too large, and then some between the largest that
+// fits and the next one. With a closed loop more flows at a time give more flows a second, and a larger latency.
+func search(probe func(flows int) (offer, error)) (tried []offer, err error) {
+	low, high := 0, 0
+	for flows := 1; flows <= maxFlows; flows *= 4 {
+		o, err := probe(flows)
+		if err != nil {
+			return tried, err
+		}
+		tried = append(tried, o)
+		if o.p90 <= probeP90 {
+			low, high = flows, 4*flows
+		}
+		if o.p90 > 4*probeP90 {
+			break
+		}
+	}
+	for i := 0; i < halvings && low > 0 && high <= maxFlows; i++ {
+		o, err := probe((low + high) / 2)
+		if err != nil {
+			return tried, err
+		}
+		tried = append(tried, o)
+		if o.p90 <= probeP90 {
+			low = o.flows
+		} else {
+			high = o.flows
+		}
+	}
+	return tried, nil
+}
+
+// best returns the load with the most flows a second of those that fit. If none does, it is the one with the most for
+// its latency.
+func best(tried []offer) offer {
+	return slices.MaxFunc(tried, func(a, b offer) int {
+		switch fits := a.p90 <= probeP90; {
+		case fits == (b.p90 <= probeP90):
+			return cmp.Compare(a.worth(), b.worth())
+		case fits:
+			return 1
+		}
+		return -1
+	})
+}
+
+// worth orders loads that fit, or that do not.
+func (o offer) worth() float64 {
+	if o.p90 <= probeP90 {
+		return o.rate
+	}
+	return o.rate / o.p90
+}
+
+// of says how a load was found.
+func (o offer) of(tried []offer) string {
+	why := fmt.Sprintf("had the most flows/s with a p90 of at most %v ms", probeP90)
+	if o.p90 > probeP90 {
+		why = fmt.Sprintf("had the most flows/s for its p90, and none had one of at most %v ms", probeP90)
+	}
+	return fmt.Sprintf("%v of each of %v flows at a time: %d %s", probeTime, offered(tried), o.flows, why)
+}
+
+func offered(tried []offer) (flows []int) {
+	for _, o := range tried {
+		flows = append(flows, o.flows)
+	}
+	slices.Sort(flows)
+	return flows
+}

@@ -1,0 +1,198 @@
+package node
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/model"
+	"github.com/holdfast-sdn/holdfast/network/reconcile"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// The driver: from entries of the model to flow entries of OpenFlow 1.3.
+
+// The parts of a cookie: the mark of this package, how often the switch had come up, and for what the entry is.
+const (
+	cookieMark      uint64 = 0x686e << 48 // "hn"
+	cookieMarkMask  uint64 = 0xffff << 48
+	generationShift        = 32
+	generationBits         = 16
+)
+
+// cookie is the cookie of an entry. The lower half is the owner's id, for who looks at the switch.
+func cookie(generation uint16, id uint64) uint64 {
+	return cookieMark | uint64(generation)<<generationShift | id&0xffffffff
+}
+
+// vlanType is the EtherType of tags (IEEE 802.1Q).
+const vlanType = 0x8100
+
+// compile returns the flow entries of an entry, without owners.
+func compile(e *model.Entry) ([]flow, error) {
+	m := of13.Match(nil)
+	if e.In > 0 {
+		m = m.WithInPort(e.In)
+	}
+	if e.Tag > 0 {
+		m = m.WithVLAN(e.Tag)
+	}
+	tagged := e.Tag > 0 || e.Push > 0
+	switch {
+	case max(e.Tag, e.Push, e.BackupTag) > maxTag || e.Tag > 0 && e.VLAN != nil:
+		return nil, fmt.Errorf("tags %d, %d and %d: use 1 to %d, and no VLAN beside a tag", e.Tag, e.Push, e.BackupTag,
+			maxTag)
+	case e.Backup > 0 && (e.BackupTag == 0 || e.Pop || !tagged):
+		return nil, fmt.Errorf("backup by port %d with tag %d: it needs a tag, of frames that have or get one",
+			e.Backup, e.BackupTag)
+	}
+	matches, err := e.Matches(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(matches) > model.MaxFlows {
+		return nil, fmt.Errorf("the entry needs %d flow entries, at most %d are possible: use fewer ranges of "+
+			"ports, or ones that begin and end at multiples of powers of two", len(matches), model.MaxFlows)
+	}
+	f := flow{Priority: e.Priority}
+	if e.Backup == 0 {
+		f.Instructions = of13.Instructions(nil).Apply(actions(e, e.Push, e.Out))
+	} else {
+		f.Buckets = of13.Bucket{WatchPort: e.Out, WatchGroup: of13.GroupAny,
+			Actions: actions(e, e.Push, e.Out)}.AppendTo(nil)
+		f.Buckets = of13.Bucket{WatchPort: e.Backup, WatchGroup: of13.GroupAny,
+			Actions: actions(e, e.BackupTag, e.Backup)}.AppendTo(f.Buckets)
+	}
+	flows := make([]flow, len(matches))
+	for i := range matches {
+		flows[i] = f
+		flows[i].Match = matches[i]
+	}
+	return flows, nil
+}
+
+// actions send a frame of an entry out of a port, with a tag; 0: as it is.
+func actions(e *model.Entry, tag uint16, out app.Port) (a of13.Actions) {
+	if e.Pop {
+		a = a.PopVLAN()
+	}
+	if e.Push > 0 {
+		a = a.PushVLAN(vlanType)
+	}
+	if tag > 0 {
+		a = a.SetUint(of13.FieldVLANVID, uint64(tag|of13.VLANPresent))
+	}
+	if out == e.In {
+		out = of13.PortInPort // OpenFlow sends no frame back by naming its port
+	}
+	return a.Output(out, 0)
+}
+
+const maxTag = 4094
+
+// install sends a flow entry, and before that its group. That is a new one, so that frames never meet a group by half,
+// and it does not matter what a switch has executed of attempts before. The first command of both is returned.
+func (n *node) install(tx *app.Tx, id app.Switch, generation uint16, f *flow) (first uint32) {
+	before := f.Group
+	if f.Buckets != nil {
+		f.Group = n.freeGroup(tx, id)
+		n.groups.Put(tx, id, f.Group, keyOf(f.Priority, f.Match))
+		first = tx.Send(id, &of13.GroupMod{Command: of13.GroupDelete, GroupID: f.Group}) // a forgotten one
+		tx.Send(id, f.group())
+	}
+	xid := tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: cookie(generation, f.ID), Priority: f.Priority,
+		BufferID: of13.NoBuffer, Flags: of13.FlowSendFlowRem, Match: f.Match, Instructions: f.instructions(),
+		OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+	n.release(tx, id, before)
+	if first == 0 {
+		first = xid
+	}
+	return first
+}
+
+// instructions are those of a flow entry as they are sent.
+func (f *flow) instructions() of13.Instructions {
+	if f.Buckets == nil {
+		return f.Instructions
+	}
+	return of13.Instructions(nil).Apply(of13.Actions(nil).Group(f.Group))
+}
+
+// group adds the group of a flow entry.
+func (f *flow) group() *of13.GroupMod {
+	return &of13.GroupMod{Command: of13.GroupAdd, GroupType: of13.GroupTypeFastFailover, GroupID: f.Group,
+		Buckets: f.Buckets}
+}
+
+// groupMark is in the ids of all groups of this package, and of none of package protect.
+const groupMark uint32 = 0x3fff8000
+
+func isGroup(id uint32) bool { return id&groupMark == groupMark && id <= of13.GroupMax }
+
+// freeGroup returns an id that no group of a switch has. There are 130,000, of which a sixth is in use at most.
+func (n *node) freeGroup(tx *app.Tx, id app.Switch) uint32 {
+	for {
+		group := rand.Uint32() | groupMark
+		if _, used := n.groups.Get(tx, id, group); !used && isGroup(group) {
+			return group
+		}
+	}
+}
+
+// release deletes a group that no flow entry uses any more; 0: there is none.
+func (n *node) release(tx *app.Tx, id app.Switch, group uint32) {
+	if group > 0 {
+		n.groups.Delete(tx, id, group)
+		tx.Send(id, &of13.GroupMod{Command: of13.GroupDelete, GroupID: group})
+	}
+}
+
+// releaseOthers deletes the groups that no flow entry uses: those of changes that the switch has not confirmed.
+func (n *node) releaseOthers(tx *app.Tx, id app.Switch) {
+	for group, key := range n.groups.All(tx, id) {
+		if f, _ := n.flows.Get(tx, id, key); f.Group != group {
+			n.release(tx, id, group)
+		}
+	}
+}
+
+// keyIn returns the key of the flow entry that a command is about; "": of none.
+func (n *node) keyIn(tx *app.Tx, id app.Switch, command []byte) string {
+	m, err := of13.Decode(command)
+	if err != nil {
+		return ""
+	}
+	switch m := m.(type) {
+	case *of13.FlowMod:
+		return keyOf(m.Priority, m.Match)
+	case *of13.GroupMod:
+		key, _ := n.groups.Get(tx, id, m.GroupID)
+		return key
+	}
+	return ""
+}
+
+// uninstall deletes a flow entry if it is one of this package.
+func uninstall(tx *app.Tx, id app.Switch, f *flow) uint32 {
+	return tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDeleteStrict, Cookie: cookieMark, CookieMask: cookieMarkMask,
+		Priority: f.Priority, BufferID: of13.NoBuffer, Match: f.Match, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+}
+
+// uninstallAll deletes all entries of this package.
+func uninstallAll(tx *app.Tx, id app.Switch) {
+	tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDelete, Cookie: cookieMark, CookieMask: cookieMarkMask,
+		BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+}
+
+// uninstallOthers deletes all entries of this package that are not of a generation: those that differ from it in some
+// bit.
+func uninstallOthers(tx *app.Tx, id app.Switch, generation uint16) {
+	for bit := range generationBits {
+		mask := uint64(1) << (bit + generationShift)
+		tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDelete, Cookie: cookieMark | ^cookie(generation, 0)&mask,
+			CookieMask: cookieMarkMask | mask, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+	}
+}
+
+// keyOf returns the key of a flow entry: entries with the same one replace each other at a switch.
+func keyOf(priority uint16, m of13.Match) string { return reconcile.Identity(priority, m) }

@@ -1,0 +1,27 @@
+package component
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+// mutants are bugs of what makes runs fast.
+var mutants = []mutation.Bug{
+	{Name: "index no entry from before the index", File: "store/component/value.go",
+		Before: "		for i, e := range d.entries {\n			if !e.removed {\n				d.index[e.key] = i\n			}\n		}\n",
+		After:  "		d.index[key] = len(d.entries) - 1\n"},
+	{Name: "find an entry that was removed", File: "store/component/value.go",
+		Before: "	d.entries[i] = dictEntry{removed: true}\n", After: "	d.entries[i].removed = true\n"},
+	{Name: "keep old places when entries are moved", File: "store/component/value.go",
+		Before: "				d.index[e.key] = len(kept)\n", After: "				_ = len(kept)\n"},
+	{Name: "leave arguments on the stack", File: "store/component/eval.go",
+		Before: "	m.stack = m.stack[:base]\n", After: "	_ = base\n"},
+	{Name: "give all functions the same variables", File: "store/component/machine.go",
+		Before: "	base := len(m.stack)\n	for range size {\n", After: "	base := 0\n	for range size {\n"},
+}
+
+// Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
+func TestMutantsApply(t *testing.T) {
+	mutation.TestApply(t, "../..", mutants)
+}

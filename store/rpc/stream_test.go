@@ -1,0 +1,233 @@
+package rpc
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/store"
+)
+
+// requests is a stream of requests of any protocol. It is closed with the test.
+type requests interface {
+	Send(request []byte) error
+	Receive() (store.Response, error)
+}
+
+// streams open one, by the name of the protocol.
+var streams = map[string]func(t *testing.T, address string) requests{
+	"frames": func(t *testing.T, address string) requests {
+		s, err := Open(t.Context(), nil, address, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	},
+	"Connect": func(t *testing.T, address string) requests { return openConnect(t, address) },
+	"gRPC":    func(t *testing.T, address string) requests { return openConnect(t, address, connect.WithGRPC()) },
+}
+
+// overConnect is a Stream of store.proto.
+type overConnect struct {
+	*connect.BidiStreamForClient[Request, Response]
+}
+
+func openConnect(t *testing.T, address string, options ...connect.ClientOption) overConnect {
+	via := Transport(nil)
+	c := connect.NewClient[Request, Response](&http.Client{Transport: via}, "http://"+address+stream,
+		append(options, connect.WithCodec(protobuf{}))...)
+	s := overConnect{c.CallBidiStream(t.Context())}
+	t.Cleanup(func() {
+		_ = s.CloseRequest()
+		_ = s.CloseResponse()
+		via.CloseIdleConnections()
+	})
+	return s
+}
+
+func (s overConnect) Send(request []byte) error { return s.BidiStreamForClient.Send(&Request{request}) }
+
+func (s overConnect) Receive() (out store.Response, err error) {
+	m, err := s.BidiStreamForClient.Receive()
+	if err == nil {
+		err = out.Decode(m.Encoded)
+	}
+	return out, err
+}
+
+// A stream answers each request, whatever becomes of it, and executes several at a time.
+func TestStream(t *testing.T) {
+	for name, open := range streams {
+		t.Run(name, func(t *testing.T) { testStream(t, open) })
+	}
+}
+
+func testStream(t *testing.T, open func(t *testing.T, address string) requests) {
+	ends := []error{errors.New("nobody leads"), ledger.ErrUnanswered, ledger.ErrCallFailed, nil}
+	codes := []store.Code{store.Unavailable, store.Unknown, store.Failed, 0}
+	all := make(chan struct{}, len(ends))
+	address := serve(t, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil {
+			t.Error(err)
+		}
+		all <- struct{}{}
+		for len(all) < len(ends) { // all are executed at the same time
+			time.Sleep(time.Millisecond)
+		}
+		return (&store.Response{ID: r.ID}).Append(nil), ends[r.ID-1]
+	})
+	s := open(t, address)
+	for i := range ends {
+		r := store.Request{ID: uint64(i) + 1, Namespace: "n", Transactions: [][]store.Op{{}}}
+		if err := s.Send(r.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range ends {
+		r, err := s.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if code := codes[r.ID-1]; (code != 0) != (r.Error != nil) || code != 0 && r.Error.Code != code {
+			t.Errorf("%+v, want %v", r, code)
+		}
+	}
+}
+
+// A stream on which nothing happens stays. One whose client does not read ends.
+func TestSendTimeout(t *testing.T) {
+	for name, open := range streams {
+		t.Run(name, func(t *testing.T) { testSendTimeout(t, open) })
+	}
+}
+
+func testSendTimeout(t *testing.T, open func(t *testing.T, address string) requests) {
+	const timeout = 100 * time.Millisecond
+	large := (&store.Response{Error: store.Fail(store.Failed, "no")}).Append(nil)
+	for len(large) < store.MaxReply {
+		large = append(large, large...)
+	}
+	a := New()
+	a.sendTimeout = timeout
+	address := listen(t, a, func(_ context.Context, q ledger.Call) ([]byte, error) {
+		var r store.Request
+		if err := r.Decode(q.Message); err != nil {
+			t.Error(err)
+		}
+		return map[uint64][]byte{1: large}[r.ID], nil
+	})
+	s := open(t, address)
+	send := func(id uint64) error {
+		r := store.Request{ID: id, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
+		return s.Send(r.Append(nil))
+	}
+	for range 2 {
+		if err := send(2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * timeout)
+	}
+	await.Until(t, "the stream to end", func() bool { return send(1) != nil })
+}
+
+// What is no request for frames is refused, and a connection that breaks their rules ends. Others stay.
+func TestFrames(t *testing.T) {
+	address := serve(t, nil)
+	r, err := http.Get("http://" + address + frames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	if r.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("without an upgrade: %s", r.Status)
+	}
+	request := store.Request{ID: 4, Namespace: "n", Transactions: [][]store.Op{{{Kind: store.ListTables}}}}
+	good := request.Append(nil)
+	good = append(binary.BigEndian.AppendUint32(nil, uint32(len(good))), good...)
+	for name, test := range map[string]struct {
+		sent string
+		ends bool
+	}{
+		"a request":             {string(good), false},
+		"a sign of life":        {"\xff\xff\xff\xff", false},
+		"a frame too long":      {"\xff\xff\xff\xfe", true},
+		"what is no request":    {"\x00\x00\x00\x01?", false},
+		"half a frame, and end": {"\x00\x00\x00\x09?", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, in := upgraded(t, address)
+			if _, err := io.WriteString(conn, test.sent); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(name, "half") {
+				_ = conn.CloseWrite()
+			}
+			f := newFrameConn(conn, in, time.Minute, store.MaxResponse)
+			if b, err := f.receive(); (err != nil) != test.ends {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}
+
+// upgraded returns a connection on which frames can be sent.
+func upgraded(t *testing.T, address string) (*net.TCPConn, *bufio.Reader) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "GET "+frames+" HTTP/1.1\r\nHost: "+address+"\r\nConnection: Upgrade\r\nUpgrade: "+
+		protocol+"\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	r, err := http.ReadResponse(in, nil)
+	if err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	return conn.(*net.TCPConn), in
+}
+
+// A controller that hangs is noticed, and so is one that is not there.
+func TestSilentController(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const patience = 50 * time.Millisecond
+	if _, err := Open(t.Context(), nil, l.Addr().String(), patience); err == nil || !strings.Contains(err.Error(),
+		"no answer in 50ms") {
+		t.Errorf("a controller that does not answer: %v", err)
+	}
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	asked := 0
+	d := &deadlined{Conn: ours, silence: patience, ask: func() error { asked++; return nil }}
+	if _, err := d.Read(make([]byte, 1)); err == nil || asked != 1 {
+		t.Errorf("asked %d times, and then: %v", asked, err)
+	}
+	go theirs.Write([]byte{1}) // ends with the pipe
+	if n, err := d.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	ours.Close()
+}
