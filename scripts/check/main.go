@@ -77,6 +77,9 @@ func usage(out io.Writer) {
 // gate runs the steps. What tests need is installed meanwhile: lint needs nothing of it but the C compiler.
 func gate(steps []step, out io.Writer) error {
 	out = &shared{to: out}
+	if err := stage(out, "modules", modules); err != nil {
+		return err
+	}
 	t := tally{}
 	ready := func() error { return nil }
 	if slices.ContainsFunc(steps, step.needsMore) {
@@ -121,6 +124,17 @@ func gate(steps []step, out io.Writer) error {
 		fmt.Fprintln(out, t.String())
 	}
 	return errors.Join(errs...)
+}
+
+// modules downloads what steps would download otherwise, where a connection that fails would fail the step.
+func modules() (said string, worked time.Duration, err error) {
+	for range 3 {
+		if said, worked, err = output(nil, "go", "mod", "download"); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Second)
+	}
+	return said, worked, err
 }
 
 // step runs a step, and counts its tests.
