@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,12 @@ var Rapid = []string{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile
 // TestNoticed builds the tests of a package of the module below root, and runs those that args, the flags of a test,
 // choose: they must pass without a bug, and fail with each.
 func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...string) {
+	TestNoticedSoon(t, root, module, pkg, list, "", args...)
+}
+
+// TestNoticedSoon does the same, and begins without the tests whose names match slow, if that is not empty: only a bug
+// that no other notices costs their time.
+func TestNoticedSoon(t *testing.T, root, module, pkg string, list []Bug, slow string, args ...string) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -50,9 +57,9 @@ func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...str
 	if err := BuildTest(root, module, pkg, tests, list); err != nil {
 		t.Fatal(err)
 	}
-	run := func(bug string) (string, error) {
-		limited := fmt.Sprintf(`ulimit -t %d; exec "$@"`, int(loop.Seconds()))
-		cmd := exec.Command("sh", append([]string{"-c", limited, "sh", tests, "-test.failfast"}, args...)...)
+	limited := fmt.Sprintf(`ulimit -t %d; exec "$@"`, int(loop.Seconds()))
+	run := func(bug string, more ...string) (string, error) {
+		cmd := exec.Command("sh", slices.Concat([]string{"-c", limited, "sh", tests, "-test.failfast"}, more, args)...)
 		cmd.Env = append(os.Environ(), Env+"="+bug)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -72,7 +79,14 @@ func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...str
 	for _, b := range list {
 		t.Run(b.TestName(), func(t *testing.T) {
 			t.Parallel()
-			out, err := run(b.Name)
+			var out string
+			var err error
+			if slow != "" {
+				out, err = run(b.Name, "-test.skip", slow)
+			}
+			if err == nil {
+				out, err = run(b.Name)
+			}
 			if err == nil {
 				t.Fatal("nobody noticed")
 			}
