@@ -60,8 +60,7 @@ func startFaucet(t *testing.T, m mode, groups string) *faucet {
 // faucetExample returns the folder of the example configuration that the package of Faucet brings.
 func faucetExample(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command(needRyu(t).Python, "-c", "import importlib.metadata as m\n"+
-		"print(next(f.locate().resolve() for f in m.files('faucet') if f.name == 'faucet.yaml'))").Output()
+	out, err := exec.Command(needRyu(t).Python, "-c", "import faucet, sys; print(sys.prefix)").Output()
 	switch {
 	case err == nil:
 	case os.Getenv("HOLDFAST_REQUIRE_ORACLES") == "1":
@@ -69,7 +68,7 @@ func faucetExample(t *testing.T) string {
 	default:
 		t.Skip("Faucet is not installed")
 	}
-	return filepath.Dir(strings.TrimSpace(string(out)))
+	return filepath.Join(strings.TrimSpace(string(out)), "etc", "faucet")
 }
 
 // wire builds the network of the example: hosts at the ports that have names, and a trunk from port 5 to port 24.
