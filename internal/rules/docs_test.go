@@ -132,7 +132,11 @@ func declarations(t *testing.T) declared {
 			}
 			return
 		}
-		for _, key := range []string{filepath.Dir(path), filepath.Base(filepath.Dir(path))} {
+		last := filepath.Base(filepath.Dir(path))
+		if last == "." { // the root
+			last = file.Name.Name
+		}
+		for _, key := range []string{filepath.Dir(path), last} {
 			if d.names[key] == nil {
 				d.names[key] = map[string]bool{}
 			}

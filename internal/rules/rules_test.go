@@ -21,6 +21,8 @@ const module = "github.com/holdfast-sdn/holdfast/"
 // folder and those below it, and only those.
 var layers = []string{
 	"cmd",
+	"holdfast", // the package at the root
+	"internal/command",
 	"apps",
 	"network",
 	"store",
@@ -41,8 +43,8 @@ var layers = []string{
 }
 
 // laboratory is what makes networks, load, faults, oracles and figures, and the gate. It imports what it likes. Of the
-// product only cmd, which has the subcommands demo, bench, sim and vswitch, imports any of it.
-var laboratory = []string{"lab", "scripts"}
+// product only the command line, which has the subcommands demo, bench, sim and vswitch, imports any of it.
+var laboratory = []string{"holdfasttest", "lab", "scripts"}
 
 type pkg struct {
 	ImportPath, Doc  string
@@ -75,11 +77,17 @@ func packages(t *testing.T) []pkg {
 // module.
 func place(t *testing.T, path string) (top string, layer int) {
 	t.Helper()
-	inside, ours := strings.CutPrefix(path, module)
+	inside, ours := strings.CutPrefix(path+"/", module)
 	if !ours {
 		return "", -1
 	}
 	top, _, _ = strings.Cut(inside, "/")
+	switch {
+	case inside == "":
+		top = "holdfast"
+	case strings.HasPrefix(inside, "internal/command/"):
+		top = "internal/command"
+	}
 	layer = slices.Index(layers, top)
 	if layer < 0 && !slices.Contains(laboratory, top) {
 		t.Fatalf("%s: folder %s has no place among layers in rules_test.go: give it one", path, top)
@@ -109,7 +117,7 @@ func TestImportsPointDown(t *testing.T) {
 // The product does not depend on the laboratory.
 func TestProductImportsNoLaboratory(t *testing.T) {
 	for _, p := range packages(t) {
-		if _, from := place(t, p.ImportPath); from <= slices.Index(layers, "cmd") {
+		if _, from := place(t, p.ImportPath); from <= slices.Index(layers, "internal/command") {
 			continue
 		}
 		for _, imported := range p.Imports {

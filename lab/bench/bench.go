@@ -2,7 +2,7 @@
 // Report. Controllers and agents are real processes on loopback that share the machine with the load, so figures are
 // compared within one run and not between machines.
 //
-// It prints nothing and has no flags: that is in cmd/holdfast. It is not a test; packages e2e and sim are.
+// It prints nothing and has no flags: that is in internal/command. It is not a test; packages e2e and sim are.
 package bench
 
 import (

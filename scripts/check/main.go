@@ -59,6 +59,9 @@ func run(args []string, out io.Writer) error {
 	}
 	// Compilers and most tests collect garbage less often: to compile our packages takes 7 % less processor time.
 	os.Setenv("GOGC", "400")
+	if err := stage(out, "modules", modules); err != nil {
+		return err
+	}
 	return gate(steps, out)
 }
 
@@ -77,9 +80,6 @@ func usage(out io.Writer) {
 // gate runs the steps. What tests need is installed meanwhile: lint needs nothing of it but the C compiler.
 func gate(steps []step, out io.Writer) error {
 	out = &shared{to: out}
-	if err := stage(out, "modules", modules); err != nil {
-		return err
-	}
 	t := tally{}
 	ready := func() error { return nil }
 	if slices.ContainsFunc(steps, step.needsMore) {

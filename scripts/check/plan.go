@@ -118,8 +118,8 @@ const endToEnd = "lab/e2e"
 // inRealTime are packages whose tests measure milliseconds: of a failover, of the detection of a dead link. Another
 // package's load would make them fail. Others wait, too, but with bounds of seconds. Tests of lab/netlab count what
 // labs leave on the machine.
-var inRealTime = []string{"bfd", "bfd/sentry", "cmd/holdfast", "consensus", "lab/bench", "lab/cluster", "lab/failover",
-	"lab/load", "lab/netlab", "lab/outage"}
+var inRealTime = []string{"bfd", "bfd/sentry", "consensus", "internal/command", "lab/bench", "lab/cluster",
+	"lab/failover", "lab/load", "lab/netlab", "lab/outage"}
 
 // first are packages whose tests take long: they begin first, so that none is left over at the end.
 var first = []string{"python", "lab/sim", "lab/model", "controller", "ryu", "consensus/storage/disk"}

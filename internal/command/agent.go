@@ -1,0 +1,127 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+)
+
+func agentCommand() *cobra.Command {
+	var o agentOptions
+	var level string
+	cmd := &cobra.Command{
+		Use:   "agent {--config FILE | --controllers ADDRESS,…}",
+		Short: "Run the agent beside a switch",
+		Long: `Run the agent beside an unmodified switch, until SIGINT or SIGTERM.
+
+The switch connects to the agent as to its controller. The agent keeps every event until the
+controllers have logged it, and passes every command on once, whichever controller leads.
+An agent can serve several switches, but if it dies, unacknowledged events of all of them are lost:
+run one beside each switch.
+
+If the cluster file has tls, connections to controllers and from switches use TLS, and both sides present
+a certificate. --plain-switches accepts switches on this machine over plain TCP.`,
+		Example: `  holdfast agent --config holdfast.yaml
+  ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
+
+  holdfast agent --listen 127.0.0.1:6633 --controllers 10.0.0.1:6653,10.0.0.2:6653,10.0.0.3:6653
+
+  holdfast agent --config holdfast.yaml --name a1 --plain-switches`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(level)
+			if err != nil {
+				return err
+			}
+			return runAgent(cmd.Context(), o, log)
+		},
+	}
+	cmd.Flags().StringVar(&o.file, "config", "", "the cluster file, which names the controllers")
+	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
+		"addresses of all controllers, in place of a cluster file (and without TLS)")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
+	cmd.Flags().StringVar(&o.name, "name", "agent", "the name that replaces {name} in tls of the cluster file")
+	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
+		"accept switches over plain TCP although the cluster has tls; only on a loopback address")
+	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	cmd.MarkFlagsOneRequired("config", "controllers")
+	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
+	return cmd
+}
+
+type agentOptions struct {
+	file, listen, name string
+	controllers        []string
+	plainSwitches      bool
+}
+
+// runAgent runs the agent until ctx ends or it fails.
+func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
+	cfg := agent.Config{Controllers: o.controllers, Logger: log}
+	cluster := &config.Cluster{}
+	if o.file != "" {
+		var err error
+		if cluster, err = loadCluster(o.file); err != nil {
+			return err
+		}
+		for _, c := range cluster.Controllers {
+			cfg.Controllers = append(cfg.Controllers, c.OpenFlow)
+		}
+		cfg.Heartbeat = cluster.AgentHeartbeat
+	}
+	if err := dialable(cfg.Controllers); err != nil {
+		return err
+	}
+	var err error
+	if cfg.Listen, err = net.Listen("tcp", o.listen); err != nil {
+		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
+	}
+	if cluster.TLS != nil {
+		err = secureAgent(ctx, &cfg, cluster, o)
+		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
+			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a "+
+				"loopback address, or leave it out", at)
+		}
+		if err != nil {
+			return errors.Join(err, cfg.Listen.Close())
+		}
+	}
+	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
+	return agent.Run(ctx, cfg)
+}
+
+// secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain.
+func secureAgent(ctx context.Context, cfg *agent.Config, cluster *config.Cluster, o agentOptions) error {
+	a, err := access.OfAgent(ctx, cluster, o.name, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	cfg.Dial = a.DialController
+	if !o.plainSwitches {
+		cfg.Listen, cfg.Admit = a.Switches(cfg.Listen), a.AdmitSwitch
+	}
+	return nil
+}
+
+// dialable finds mistakes in the addresses of controllers before they are dialled in the background.
+func dialable(addresses []string) error {
+	if len(addresses) == 0 {
+		return errors.New("no controller address: write it like 127.0.0.1:6653")
+	}
+	for _, a := range addresses {
+		host, port, err := net.SplitHostPort(a)
+		if number, perr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || perr != nil || number == 0 {
+			return fmt.Errorf("controller address %q: write it like 127.0.0.1:6653", a)
+		}
+	}
+	return nil
+}
