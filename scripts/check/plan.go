@@ -247,10 +247,10 @@ func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
 const matrixAll = "HOLDFAST_MATRIX=all"
 
-func mutants(t *tree) []step { return t.seeded() }
+// mutants has as long as all else: other steps may leave it nothing.
+func mutants(t *tree) []step { return t.seeded("-timeout=30m") }
 
-// mutantsAll gives them longer: in test-all they run beside an hour of other steps, and some of these leave nothing.
-// Those of the simulator that it takes long to find are only in test-all.
+// mutantsAll has those of the simulator, too, that it takes long to find. It runs beside an hour of other steps.
 func mutantsAll(t *tree) []step {
 	steps := t.seeded("-timeout=120m")
 	for i := range steps {
