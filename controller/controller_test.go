@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/app"
@@ -420,6 +424,36 @@ func TestStatusAPI(t *testing.T) {
 	}
 	if sw := st.Switches[0]; sw.Switch != openflow.DatapathID(1).String() || sw.TotalEvents == 0 {
 		t.Errorf("%+v", sw)
+	}
+	checkMetrics(t, "http://"+l.Addr().String()+"/metrics")
+}
+
+// checkMetrics checks what Prometheus reads from a controller with two switches.
+func checkMetrics(t *testing.T, url string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, resp.Status, err)
+	}
+	for _, want := range []string{`holdfast_group_has_leader{group="`, `holdfast_switches{state="up"}`,
+		`holdfast_switch_events_total{switch="0000000000000001"} `, "holdfast_transactions_total ", "go_goroutines ",
+		"process_resident_memory_bytes "} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the metrics do not have %s", want)
+		}
+	}
+	problems, err := promlint.New(bytes.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 }
 

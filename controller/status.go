@@ -341,9 +341,9 @@ type api struct {
 	inquiry *inquiry
 }
 
-// serveAPI serves /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix, /v1/advice, /v1/members, /v1/drain,
-// /v1/move, /v1/pin, /v1/resume, /v1/forget, /v1/placement and /v1/apps/{app}/tables, and what the leader's duty
-// reports, as JSON.
+// serveAPI serves /metrics for Prometheus, and as JSON /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix,
+// /v1/advice, /v1/members, /v1/drain, /v1/move, /v1/pin, /v1/resume, /v1/forget, /v1/placement and
+// /v1/apps/{app}/tables, and what the leader's duty reports.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
@@ -354,6 +354,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 		}
 		c.write(w, r, http.StatusOK, s)
 	})
+	mux.Handle("GET /metrics", c.metrics())
 	asks := newInquiry(c)
 	mux.HandleFunc("GET /v1/cluster", answers(asks, asks.cluster))
 	asks.serveTallies(mux)

@@ -28,10 +28,16 @@ type Tables struct {
 
 // Release returns the version of this binary, as the Go tool recorded it.
 func Release() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	return "unknown"
+	for _, m := range info.Deps { // a program of someone else
+		if m.Path == "github.com/holdfast-sdn/holdfast" {
+			return m.Version
+		}
+	}
+	return cmp.Or(info.Main.Version, "unknown")
 }
 
 // maxTables bounds the result of Tables, in bytes.

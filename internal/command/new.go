@@ -36,7 +36,7 @@ one, the module uses that. Otherwise it requires the release of this program, an
 				}
 				from = &starter.Source{Dir: dir, Replace: dir}
 			}
-			list, err := starter.Write(args[0], "v"+controller.Release(), from)
+			list, err := starter.Write(args[0], controller.Release(), from)
 			if err != nil {
 				return fmt.Errorf("new: %w", err)
 			}

@@ -42,10 +42,16 @@ func Write(dir, release string, source *Source) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if source == nil {
+	switch {
+	case source == nil && !strings.HasPrefix(release, "v"):
+		return nil, fmt.Errorf("this program is no release, and the source that it was built from is not here: " +
+			"use --source FOLDER")
+	case source == nil:
 		all["go.mod"] = fmt.Sprintf("module %s\n\ngo 1.26.0\n\nrequire %s %s\n", hello, module, release)
-	} else if err := source.modules(hello, all); err != nil {
-		return nil, err
+	default:
+		if err := source.modules(hello, all); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		if errors.Is(err, fs.ErrExist) {

@@ -72,10 +72,10 @@ func TestRefuses(t *testing.T) {
 		source *Source
 		want   string
 	}{
-		{"Hello", nil, "small letters"}, {"", nil, "small letters"}, {"there", nil, "exists"},
+		{"fine", nil, "use --source"}, {"Hello", nil, "small letters"}, {"", nil, "small letters"}, {"there", nil, "exists"},
 		{"fine", &Source{Dir: here}, "not the source of Holdfast"}, {"fine", &Source{Dir: here + "/no"}, "no such file"},
 	} {
-		if _, err := Write(here+"/"+c.name, "v1", c.source); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Write(here+"/"+c.name, "(devel)", c.source); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.name, err, c.want)
 		}
 	}
