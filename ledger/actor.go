@@ -130,7 +130,8 @@ func (tx *Tx) Enter(at Shard) bool {
 	tx.handler = tx.entering
 	ok := tx.enter(at)
 	tx.resume(!ok)
-	if ok && tx.c.tally != nil {
+	tx.counted.entered = ok
+	if ok && tx.c.sample != nil {
 		tx.handles()
 	}
 	return ok

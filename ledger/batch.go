@@ -56,8 +56,8 @@ type completion struct {
 
 // savepoint is a point within a transaction to which the changes of a failed application are undone.
 type savepoint struct {
-	buf, undo, old, tables, emitted, stalled, waits, observed int
-	replayed                                                  uint64
+	buf, undo, old, tables, emitted, stalled, waits, observed, exceptions int
+	replayed                                                              uint64
 }
 
 // undoValue is called before a field is written or deleted, with the value that it has.

@@ -297,6 +297,7 @@ func (c *Core) Tick(now int64) {
 		return
 	}
 	c.clock = max(c.clock, now+c.offset)
+	c.setSecond()
 	at := c.clock
 	if len(c.batch.buf) > 0 {
 		at = c.batch.time // later timers need a later batch, because Tx.Now must have reached them

@@ -92,9 +92,14 @@ type Core struct {
 	paused  *tally.Tally[Actor]  // the tally while nothing is counted, because of Count
 	lately  []latest             // by application
 	ledAt   int64                // ledger time at which the leadership began
+	second  uint32               // of the leadership
 
-	uncounted bool             // see Count
-	refused   map[Actor]uint64 // inputs of suspended actors
+	sample     *tally.Tally[Actor] // tally if the present transaction is counted
+	standsFor  int                 // for how many it is; 0: it is not
+	exceptions []exception         // of it
+	uncounted  bool                // see Count
+
+	refused map[Actor]uint64 // inputs of suspended actors
 
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
@@ -283,10 +288,10 @@ func (c *Core) fromSwitch(kind InputKind, id openflow.DatapathID) *Input {
 
 // run passes the present input, of a switch, to the applications that handle it, and then the messages that they emit.
 func (c *Core) run() {
-	if c.tally != nil {
+	if c.sample != nil {
 		in := &c.input
 		in.source = c.switchTally(c.state.sw(in.Switch))
-		c.tally.Event(in.source)
+		c.sample.Event(in.source)
 	}
 	c.dispatch()
 	c.runEmitted()
@@ -322,7 +327,7 @@ func (c *Core) finish() {
 	}
 	c.stalled = nil
 	if c.tally != nil {
-		c.tally.Commit()
+		c.commitTally()
 	}
 }
 
@@ -435,6 +440,7 @@ func (c *Core) attempt(app int) error {
 	if c.held {
 		return err
 	}
+	c.tx.countFailure()
 	f := Failure{App: c.apps[app].Name(), Input: c.input, Err: err, Stack: stack}
 	f.Input.Message, f.Input.Command = nil, nil
 	c.logFailure(f)
@@ -455,6 +461,7 @@ func (c *Core) savepoint(m *savepoint) {
 	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
 		len(c.stalled)
 	m.waits, m.replayed, m.observed, m.old = b.waits, c.replayedPosition(), len(b.observed), b.old.n
+	m.exceptions = len(c.exceptions)
 }
 
 // rewind undoes the changes of an application in this transaction since m.
@@ -472,6 +479,7 @@ func (c *Core) rewind(m savepoint) error {
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]
+	c.exceptions = c.exceptions[:m.exceptions]
 	c.revertReplayed(m.replayed)
 	return err
 }

@@ -103,5 +103,8 @@ func (c *Core) eventOfMany(sw *switchState, epoch, seq uint64, msg []byte, kind 
 	c.batch.logSkipped(sw)
 	before := c.beginPatient()
 	err := c.logged(sw, epoch, seq, msg, kind, whole)
+	if c.held && c.tally != nil && kind == message.Ordinary {
+		sw.master.sampling.Undo(c.standsFor)
+	}
 	return errors.Join(err, c.endPatient(before))
 }

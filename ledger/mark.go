@@ -27,15 +27,15 @@ type Mark struct {
 	crossings []crossing          // a copy
 	buf       int                 // of crossings
 	passed    int                 // of Core.passed
-	actor     *tally.Actor[Actor] // on whose behalf it went on; see counted
-	near      tally.Near
+	entered   bool                // see counted
+	actor     *tally.Actor[Actor] // on whose behalf it went on; likewise
 }
 
 // Mark returns the present point of the transaction.
 func (tx *Tx) Mark() Mark {
 	x := &tx.c.crossings
 	m := Mark{crossings: slices.Clone(x.list), buf: len(x.buf), passed: len(tx.c.passed),
-		actor: tx.counted.actor, near: tx.counted.near}
+		entered: tx.counted.entered, actor: tx.counted.actor}
 	tx.point(&m.point)
 	return m
 }
@@ -47,12 +47,14 @@ func (tx *Tx) Begun() Mark { return Mark{point: tx.begun} }
 // error the application must fail.
 func (tx *Tx) Rewind(m Mark) error {
 	c := tx.c
-	if c.tally != nil {
-		c.tally.Rewind(m.tally)
+	if c.sample != nil {
+		c.sample.Rewind(m.tally)
 	}
-	if k := &tx.counted; k.actor != m.actor || k.near != m.near {
+	k := &tx.counted
+	k.entered = m.entered
+	if k.actor != m.actor {
 		tx.endTimed()
-		k.actor, k.near = m.actor, m.near
+		k.actor = m.actor
 	}
 	x := &c.crossings
 	x.list, x.buf = append(x.list[:0], m.crossings...), x.buf[:min(m.buf, len(x.buf))]

@@ -88,6 +88,12 @@ var mutants = []mutation.Bug{
 		Before: "	c.failure = err\n", After: ""},
 	{Name: "a resumed actor stays suspended", File: "ledger/suspend.go",
 		Before: "	if n.reason == \"\" {\n", After: "	if false {\n"},
+	{Name: "failures are counted only in the sample", File: "ledger/tally.go",
+		Before: "c.tally != nil && tx.counted.entered {", After: "c.sample != nil && tx.counted.entered {"},
+	{Name: "what a handler did that has failed is counted", File: "ledger/core.go",
+		Before: "	c.exceptions = c.exceptions[:m.exceptions]\n", After: ""},
+	{Name: "an event that is undone counts twice", File: "ledger/hold.go",
+		Before: "		sw.master.sampling.Undo(c.standsFor)\n", After: ""},
 }
 
 func TestMutantsApply(t *testing.T) { mutation.TestApply(t, "..", mutants) }

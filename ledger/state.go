@@ -58,13 +58,14 @@ type incarnation struct {
 
 // mastership is the state of a switch at the leader, as its master. It is not replicated; Lead resets it.
 type mastership struct {
-	committed watermark // of events; of an earlier epoch while this one is uncommitted
-	refused   bool      // the end of the epoch is committed
-	released  uint64    // number of the last command that was released
-	doneSeen  uint64    // number of the last command that Done was called with
-	touched   uint64    // number of the batch that last listed this switch
-	acking    bool      // in Core.acked
-	repeated  bool      // in Core.duplicates
+	committed watermark      // of events; of an earlier epoch while this one is uncommitted
+	refused   bool           // the end of the epoch is committed
+	released  uint64         // number of the last command that was released
+	doneSeen  uint64         // number of the last command that Done was called with
+	touched   uint64         // number of the batch that last listed this switch
+	sampling  tally.Sampling // of the transactions that its events begin
+	acking    bool           // in Core.acked
+	repeated  bool           // in Core.duplicates
 	// transaction is the last one that sent commands to the switch; opening is the number of its first command.
 	transaction, opening uint64
 	// skipped counts events since the last record of this switch in the batch that will have no record of their own.

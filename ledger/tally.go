@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/tally"
 )
 
-// The leader counts what actors do; see package tally. The counts are not replicated: those of a new leader begin at
-// zero.
+// The leader counts what actors do; see package tally. Of the transactions that events of a busy switch begin it counts
+// a sample. The counts are not replicated: those of a new leader begin at zero.
 
 // typeOfInput plus an InputKind is the type of an input that is neither a message of OpenFlow, which has its own type,
 // nor emitted, which has a name.
@@ -33,14 +33,23 @@ type latest struct {
 	actor *tally.Actor[Actor]
 }
 
-// counted is what a Tx knows of the tally.
+// counted is what a Tx knows of the tally. entered is set always, what follows only if the transaction is counted.
 type counted struct {
-	actor  *tally.Actor[Actor] // on whose behalf it goes on; nil before Enter, or if it was not looked up: see sender
-	near   tally.Near          // which one that is at the switch that has sent the input; 0: it is not there
-	in     tally.Type          // of the input, if there is an actor
-	remote bool                // the actor lives in another group
-	timed  int                 // for how many inputs the time of this one stands; 0: it is not timed
-	began  time.Duration       // if timed
+	entered bool                // an actor handles the input
+	actor   *tally.Actor[Actor] // on whose behalf it goes on; nil before Enter
+	in      tally.Type          // of the input, if there is an actor
+	remote  bool                // the actor lives in another group
+	timed   int                 // for how many inputs the time of this one stands; 0: it is not timed
+	began   time.Duration       // if timed
+}
+
+// exception is what is counted of a transaction also if that is not in the sample: an actor fails, or does not handle
+// the input now.
+type exception struct {
+	actor   *tally.Actor[Actor]
+	failed  bool
+	in      tally.Type // if failed
+	dropped bool
 }
 
 // Instrument makes the ledger count what actors do while it leads. elapsed returns the time since any fixed moment; it
@@ -53,11 +62,30 @@ func (c *Core) leadTally() {
 		return
 	}
 	c.tally, c.lately, c.ledAt = tally.New[Actor](), make([]latest, len(c.apps)), c.clock
+	c.setSecond()
 	c.Count(!c.uncounted)
 }
 
 // endTally ends them with the leadership.
-func (c *Core) endTally() { c.tally, c.paused = nil, nil }
+func (c *Core) endTally() { c.tally, c.paused, c.sample = nil, nil, nil }
+
+// countAll makes the next transaction one that is counted, and stands for itself.
+func (c *Core) countAll() { c.sample, c.standsFor = c.tally, 1 }
+
+// choose says whether the present transaction, which an event of a switch begins, is counted.
+func (c *Core) choose(sw *switchState) {
+	if c.tally == nil {
+		return
+	}
+	if s := &sw.master.sampling; s.Skip(c.second) {
+		c.sample, c.standsFor = nil, 0
+	} else {
+		c.sample, c.standsFor = c.tally, c.tally.Next(s, c.second)
+	}
+}
+
+// setSecond counts the seconds of the leadership, from 1.
+func (c *Core) setSecond() { c.second = uint32((c.clock-c.ledAt)/int64(time.Second)) + 1 }
 
 // Count makes an instrumented ledger stop counting what actors do, or go on, also when it leads again. What was counted
 // before is kept, and reported once it goes on.
@@ -66,6 +94,7 @@ func (c *Core) Count(on bool) {
 	if on == (c.tally == nil) {
 		c.tally, c.paused = c.paused, c.tally
 	}
+	c.countAll()
 }
 
 // tallied returns the counts of an actor; nil if nothing is counted.
@@ -106,7 +135,7 @@ func (c *Core) typeOf(in *Input) tally.Type {
 
 // sender returns the counts of the actor on whose behalf the transaction goes on. After that counted.in is set.
 func (tx *Tx) sender() *tally.Actor[Actor] {
-	if tx.counted.actor == nil { // it was recognised, or the Application does not call Enter
+	if tx.counted.actor == nil { // the Application does not call Enter
 		tx.counted.actor, tx.counted.in = tx.tallied(), tx.c.typeOf(&tx.c.input)
 	}
 	return tx.counted.actor
@@ -152,136 +181,135 @@ func (tx *Tx) lookUp() *tally.Actor[Actor] {
 // handles counts that an actor handles the present input, once for all its handlers.
 func (tx *Tx) handles() {
 	c, k := tx.c, &tx.counted
-	near := tx.near()
-	if near != 0 && near == k.near {
-		return
-	}
-	if near != 0 {
-		typ := tally.Type(message.Type(c.input.Message))
-		if c.tally.InputAgain(c.input.source, near, typ) {
-			tx.endTimed()
-			k.near, k.in = near, typ
-			if k.actor, k.timed = c.tally.TimedAgain(); k.timed > 0 {
-				k.began = c.elapsed()
-			}
-			return
-		}
-	}
 	a := tx.tallied()
 	if k.actor == a {
 		return
 	}
 	tx.endTimed()
-	k.actor, k.near, k.in = a, near, c.typeOf(&c.input)
-	c.tally.Input(a, c.input.source, near, k.in, c.input.crossed)
-	if k.timed = c.tally.Timed(a); k.timed > 0 {
+	k.actor, k.in = a, c.typeOf(&c.input)
+	c.sample.Input(a, c.input.source, k.in, c.input.crossed)
+	if k.timed = c.sample.Timed(a, c.standsFor); k.timed > 0 {
 		k.began = c.elapsed()
-	}
-}
-
-// near says which actor the present one is at the switch that has sent the input; 0: it is not there.
-func (tx *Tx) near() tally.Near {
-	in, at := &tx.c.input, &tx.at
-	if in.Kind != Message || in.crossed || in.source == nil || at.Switch != in.Switch || at.Key.A|at.Key.B != 0 ||
-		at.Key.S != "" {
-		return 0
-	}
-	return tally.Near(tx.index + 1)
-}
-
-// Refused counts that the actor does not handle the present input now, because it has handled too many: the input is
-// dropped, or comes again.
-func (tx *Tx) Refused(dropped bool) {
-	if t := tx.c.tally; t != nil {
-		t.Refused(tx.tallied(), dropped)
 	}
 }
 
 // endTimed ends the time that handles began.
 func (tx *Tx) endTimed() {
 	if k := &tx.counted; k.timed > 0 {
-		tx.c.tally.Busy(k.actor, tx.c.elapsed()-k.began, k.timed)
+		tx.c.sample.Busy(k.actor, tx.c.elapsed()-k.began, k.timed)
 		k.timed = 0
 	}
 }
 
-func (c *Core) markTally() int {
-	if c.tally == nil {
-		return 0
+// Refused counts that the actor does not handle the present input now, because it has handled too many: the input is
+// dropped, or comes again.
+func (tx *Tx) Refused(dropped bool) {
+	if tx.c.tally != nil {
+		tx.c.exceptions = append(tx.c.exceptions, exception{actor: tx.tallied(), dropped: dropped})
 	}
-	return c.tally.Mark()
 }
 
-// undoTally undoes what was counted since a mark, because a handler has failed.
+// countFailure counts that the actor of the transaction has failed on the present input.
+func (tx *Tx) countFailure() {
+	if c := tx.c; c.tally != nil && tx.counted.entered {
+		c.exceptions = append(c.exceptions, exception{actor: tx.tallied(), failed: true, in: c.typeOf(&c.input)})
+	}
+}
+
+func (c *Core) markTally() int {
+	if c.sample == nil {
+		return 0
+	}
+	return c.sample.Mark()
+}
+
+// undoTally undoes what was counted since a mark, but for the input, because a handler has failed.
 func (c *Core) undoTally(mark int) {
-	if c.tally != nil {
-		c.tally.Failed(mark)
+	if c.sample != nil {
+		c.sample.KeepInput(mark)
 	}
 }
 
 // abortTally undoes what was counted in a transaction.
 func (c *Core) abortTally() {
-	if c.tally != nil {
-		c.tally.Abort()
+	if c.sample != nil {
+		c.sample.Abort()
 	}
+	c.countAll()
+}
+
+// commitTally counts what was recorded in a transaction.
+func (c *Core) commitTally() {
+	if len(c.exceptions) > 0 {
+		c.countExceptions()
+	}
+	if c.sample != nil {
+		c.sample.Commit(c.standsFor)
+	}
+	c.countAll()
+}
+
+func (c *Core) countExceptions() {
+	for _, x := range c.exceptions {
+		if x.failed {
+			c.tally.Failed(x.actor, x.in)
+		} else {
+			c.tally.Refused(x.actor, x.dropped)
+		}
+	}
+	clear(c.exceptions)
+	c.exceptions = c.exceptions[:0]
 }
 
 // countCommand counts a command to a switch of this group.
 func (tx *Tx) countCommand(sw *switchState, msg []byte) {
 	c, k := tx.c, &tx.counted
-	if c.tally == nil {
-		return
-	}
-	if k.remote {
-		c.tally.Accepted(c.switchTally(sw), k.actor)
-		return
-	}
-	near, typ := k.near, tally.Type(message.Type(msg))
-	if sw.id != c.input.Switch {
-		near = 0
-	}
-	if near == 0 || !c.tally.OutputAgain(c.input.source, near, typ, k.in) {
+	switch {
+	case c.sample == nil:
+	case k.remote:
+		c.sample.Accepted(c.switchTally(sw), k.actor)
+	default:
 		a := tx.sender()
-		c.tally.Output(a, c.switchTally(sw), near, typ, k.in, false)
+		c.sample.Output(a, c.switchTally(sw), tally.Type(message.Type(msg)), k.in, false)
 	}
 }
 
 // countAcross counts a command to a switch of another group.
 func (tx *Tx) countAcross(to Actor, msg []byte) {
-	if c := tx.c; c.tally != nil {
+	if c := tx.c; c.sample != nil {
 		a := tx.sender()
-		c.tally.Output(a, c.tallied(to), 0, tally.Type(message.Type(msg)), tx.counted.in, true)
+		c.sample.Output(a, c.tallied(to), tally.Type(message.Type(msg)), tx.counted.in, true)
 	}
 }
 
-// countEmitted counts an emitted message, and returns who has sent it.
+// countEmitted counts an emitted message, and returns who has sent it; nil if the transaction is not counted.
 func (tx *Tx) countEmitted(name string) *tally.Actor[Actor] {
 	c := tx.c
-	if c.tally == nil {
+	if c.sample == nil {
 		return nil
 	}
 	a := tx.sender()
-	c.tally.Output(a, nil, 0, c.tally.Named(name), tx.counted.in, false)
+	c.sample.Output(a, nil, c.tally.Named(name), tx.counted.in, false)
 	return a
 }
 
 // countForwarded counts an input that goes to another group.
 func (c *Core) countForwarded(k Link) {
-	if c.tally != nil {
-		c.tally.Forwarded(c.tallied(k.From), c.tallied(k.To))
+	if c.sample != nil {
+		c.sample.Forwarded(c.tallied(k.From), c.tallied(k.To))
 	}
 }
 
 // countTold counts an input of the replayed application.
 func (c *Core) countTold(in *Input) {
-	if c.tally == nil {
+	if c.sample == nil {
 		return
 	}
 	var from *tally.Actor[Actor]
 	if in.Switch != 0 {
 		from = c.tallied(theSwitch(in.Switch))
 	}
-	c.tally.Input(c.tallied(c.replayedActor()), from, 0, c.typeOf(in), in.exact)
+	c.sample.Input(c.tallied(c.replayedActor()), from, c.typeOf(in), in.exact)
 }
 
 // countCrossed counts an item of another group: its messages, with the bytes of the item among them.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -250,6 +251,10 @@ func TestReportOfRewind(t *testing.T) {
 	p := newPair(t, Limits{}, a)
 	p.up(1)
 	for seq := range uint64(500) { // so many that few are timed
+		if seq%5 == 0 { // so few in a second that all are counted
+			p.now += int64(time.Second)
+			p.leader.Tick(p.now)
+		}
 		p.event(1, 1, seq+2, packetIn([]string{"-", "-", "before", "-", "within"}[seq%5]))
 	}
 	p.commit()

@@ -173,6 +173,7 @@ func (tx *Tx) Redeliver(kept []byte) error {
 	in.again, in.addressed = true, in.exact
 	in.exact, in.from, in.to = true, a, a
 	switch {
+	case c.sample == nil:
 	case in.sender != Actor{}:
 		in.source = c.tallied(in.sender)
 	case in.Switch != 0:

@@ -52,7 +52,6 @@ type HandlerReport[ID comparable] struct {
 
 // Report returns what was counted. lives tells which actors live in the group: only these are in it.
 func (t *Tally[ID]) Report(lives func(ID) bool) Report[ID] {
-	t.flushAll()
 	r := Report[ID]{Local: t.local, Others: t.others.report(), names: slices.Clone(t.names)}
 	for id, a := range t.actors {
 		if a.used() && lives(id) {

@@ -2,8 +2,12 @@
 // which others it exchanges the most, how long it is busy, which type of message causes which (provenance), and what
 // crosses the boundary between groups. Placement and operators read it (Beehive, section 3.4).
 //
+// Of the transactions of a busy source only a sample is counted, each as often as it stands for others; see Sampling.
+// So what happens often costs little and is an estimate, and what happens seldom is exact. Failures, messages that were
+// refused, and what comes from other groups are exact always.
+//
 // Everything is bounded: of the actors, and of the peers of an actor, the most active are counted in detail, and all
-// others in sums, so that totals stay exact. A message in detail needs no allocation.
+// others in sums, so that totals have all that was counted. A message in detail needs no allocation.
 //
 // It is pure, and not safe for concurrent use: package ledger owns it, decides what is a message, and reads the clock.
 // It knows nothing of messages but a number for their type. It is not a monitor of processes: what the consensus, the
@@ -33,14 +37,13 @@ const (
 	// admitEvery is how many messages of actors that are not in detail admit one of them, once MaxActors were reached:
 	// the more active an actor is, the sooner that is it.
 	admitEvery = 16
-	// spare actors may be in detail beyond MaxActors until the end of a transaction that is not only compared.
+	// spare actors may be in detail beyond MaxActors until the end of a transaction.
 	spare = 64
 )
 
 // Tally has the counts of one group. ID is what an actor is called.
 type Tally[ID comparable] struct {
-	timing // of the inputs for which InputAgain returns true
-	transactions[ID]
+	transaction[ID]
 
 	actors  map[ID]*Actor[ID]
 	others  Actor[ID] // the sum of those that are not in detail
@@ -60,19 +63,15 @@ func New[ID comparable]() *Tally[ID] {
 	t := &Tally[ID]{actors: map[ID]*Actor[ID]{}, apps: map[string]*app[ID]{}, types: map[string]Type{},
 		crossings: map[crossingKey]*Crossing{}, random: 1}
 	t.others.app, t.others.gone = t.application(""), true
-	t.begin()
 	return t
 }
 
 // Actor has the counts of one actor. It may be kept until it is Gone.
 type Actor[ID comparable] struct {
-	// What is read for each message comes first, next to each other.
-	gone bool
-	timing
-	last shape[ID] // of the transactions that an event of it began
-
 	id     ID
 	app    *app[ID]
+	gone   bool
+	timing timing
 	counts Counts
 	peers  peers[ID]
 	score  uint64 // how active it was lately
@@ -82,7 +81,7 @@ type Actor[ID comparable] struct {
 type Counts struct {
 	Inputs   uint64        // messages that it handled; those of a switch are its commands
 	Outputs  uint64        // messages that it sent; those of a switch are its events
-	Failures uint64        // inputs on which its handler failed
+	Failures uint64        // inputs on which its handler failed; exact
 	Busy     time.Duration // in its handlers, estimated from a sample
 	Late     uint64        // messages that waited because it had handled too many; they are Inputs when it handles them
 	Dropped  uint64        // messages that it did not handle, for the same reason
@@ -129,41 +128,30 @@ const (
 	timedEvery = 64
 )
 
-func (t *timing) next() bool {
-	t.untimed++
-	return t.untimed > t.gap
-}
-
-// Timed says whether the present input of an actor is to be timed, with Busy: it returns for how many it stands, or 0.
-// It is called once for each input, but for those of TimedAgain.
-func (t *Tally[ID]) Timed(a *Actor[ID]) int {
-	if !a.next() {
+// Timed says whether the present input of an actor, which stands for n, is to be timed, with Busy: it returns for how
+// many its time stands, or 0. It is called once for each input.
+func (t *Tally[ID]) Timed(a *Actor[ID], n int) int {
+	of := &a.timing
+	of.untimed += uint32(n)
+	if of.untimed <= of.gap {
 		return 0
 	}
-	return t.choose(&a.timing)
-}
-
-// TimedAgain is Timed for an input for which InputAgain has returned true; if it is to be timed, also its actor. These
-// are chosen from all actors together, so that the counts of one need not be looked up for each input.
-func (t *Tally[ID]) TimedAgain() (*Actor[ID], int) {
-	if !t.next() {
-		return nil, 0
-	}
-	return t.last.ends[t.same-1].to, t.choose(&t.timing)
-}
-
-func (t *Tally[ID]) choose(of *timing) int {
-	n := int(of.untimed)
+	n = int(of.untimed)
 	of.untimed = 0
 	if of.timed < timedFirst {
 		of.timed++
-		return n
+	} else {
+		of.gap = t.below(2*timedEvery - 1)
 	}
+	return n
+}
+
+// below returns a random number below n.
+func (t *Tally[ID]) below(n uint32) uint32 {
 	t.random ^= t.random << 13 // xorshift
 	t.random ^= t.random >> 7
 	t.random ^= t.random << 17
-	of.gap = uint32(t.random % (2*timedEvery - 1))
-	return n
+	return uint32(t.random % uint64(n))
 }
 
 // Busy says how long a timed input took, which stands for n.
@@ -173,7 +161,6 @@ func (t *Tally[ID]) Busy(a *Actor[ID], took time.Duration, n int) {
 
 // trim removes the least active actors from the detail, and adds them to the others. No record refers to them.
 func (t *Tally[ID]) trim() {
-	t.flushAll()
 	scores := make([]uint64, 0, len(t.actors))
 	for _, a := range t.actors {
 		scores = append(scores, a.score)
@@ -191,15 +178,13 @@ func (t *Tally[ID]) trim() {
 		if a.score == limit {
 			ties--
 		}
-		a.gone, a.last = true, shape[ID]{}
+		a.gone = true
 		t.others.counts.add(a.counts)
 		t.others.peers.rest.add(a.peers.sum())
 		delete(t.actors, id)
 	}
 	for _, a := range t.actors {
 		a.peers.forgetGone()
-		a.last = shape[ID]{} // it may refer to those that are gone
 	}
 	t.others.peers.forgetGone()
-	t.unsent = shape[ID]{}
 }

@@ -40,48 +40,40 @@ type message struct {
 	from, to int // to may be 0: nobody
 	typ, in  Type
 	remote   bool
-	near     Near // of the other end, if the message is between it and an actor for which nearTo is that
 }
 
-// nearTo is the actor that a Near names at a switch.
-func nearTo(sw int, n Near) int { return 1000*int(n) + sw }
-
-func (e *exact) count(m message, failed bool) {
-	one := func(on bool) uint64 {
+func (e *exact) count(m message, n uint64) {
+	counted := func(on bool) uint64 {
 		if on {
-			return 1
+			return n
 		}
 		return 0
 	}
 	switch m.kind {
 	case event:
-		e.add(m.from, Counts{Outputs: 1})
+		e.add(m.from, Counts{Outputs: n})
 	case input:
-		e.add(m.to, Counts{Inputs: 1, Failures: one(failed)})
-		e.inputs[m.typ]++
+		e.add(m.to, Counts{Inputs: n})
+		e.inputs[m.typ] += n
 		if m.from != m.to {
-			e.exchange(m.from, m.to, one(!m.remote), 1)
-			e.local += one(!m.remote)
+			e.exchange(m.from, m.to, counted(!m.remote), n)
+			e.local += counted(!m.remote)
 		}
 	case output:
-		e.add(m.from, Counts{Outputs: 1})
-		e.effects[[2]Type{m.in, m.typ}]++
+		e.add(m.from, Counts{Outputs: n})
+		e.effects[[2]Type{m.in, m.typ}] += n
 		if m.to != 0 {
-			e.exchange(m.from, m.to, 1, one(!m.remote))
-			e.local += one(!m.remote)
+			e.exchange(m.from, m.to, n, counted(!m.remote))
+			e.local += counted(!m.remote)
 			if !m.remote {
-				e.add(m.to, Counts{Inputs: 1})
+				e.add(m.to, Counts{Inputs: n})
 			}
 		}
 	case forwarded:
-		e.exchange(m.from, m.to, 1, 0)
+		e.exchange(m.from, m.to, n, 0)
 	case accepted:
-		e.add(m.to, Counts{Inputs: 1})
-		e.exchange(m.from, m.to, 0, 1)
-	case late:
-		e.add(m.to, Counts{Late: 1})
-	case dropped:
-		e.add(m.to, Counts{Dropped: 1})
+		e.add(m.to, Counts{Inputs: n})
+		e.exchange(m.from, m.to, 0, n)
 	}
 }
 
@@ -97,29 +89,19 @@ func (m message) record(t *Tally[int]) {
 	case event:
 		t.Event(from)
 	case input:
-		if m.near == 0 {
-			t.Input(to, from, 0, m.typ, m.remote)
-		} else if !t.InputAgain(from, m.near, m.typ) {
-			t.Input(to, from, m.near, m.typ, false)
-		} else if a := t.last.ends[t.same-1].to; a != to {
-			panic(fmt.Sprintf("near %d of %d is %d", m.near, m.from, a.id))
-		}
+		t.Input(to, from, m.typ, m.remote)
 	case output:
-		if m.near == 0 || !t.OutputAgain(to, m.near, m.typ, m.in) {
-			t.Output(from, to, m.near, m.typ, m.in, m.remote)
-		}
+		t.Output(from, to, m.typ, m.in, m.remote)
 	case forwarded:
 		t.Forwarded(from, to)
 	case accepted:
 		t.Accepted(to, from)
-	case late, dropped:
-		t.Refused(to, m.kind == dropped)
 	}
 }
 
 func drawMessage(t *rapid.T, actors int) message {
 	id := rapid.OneOf(rapid.IntRange(1, 4), rapid.IntRange(1, actors))
-	kinds := []kind{event, input, input, output, output, forwarded, accepted, late, dropped}
+	kinds := []kind{event, input, input, output, output, forwarded, accepted}
 	m := message{kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
 		from: id.Draw(t, "from"), to: id.Draw(t, "to"), typ: Type(rapid.IntRange(1, 5).Draw(t, "type")),
 		in: Type(rapid.IntRange(1, 3).Draw(t, "in")), remote: rapid.Bool().Draw(t, "remote")}
@@ -128,16 +110,6 @@ func drawMessage(t *rapid.T, actors int) message {
 	}
 	if m.kind == output && rapid.Bool().Draw(t, "emitted") {
 		m.to, m.remote = 0, false
-	}
-	return m
-}
-
-// drawNear is drawMessage for one between a switch and an actor at it.
-func drawNear(t *rapid.T) message {
-	sw, near := rapid.IntRange(1, 3).Draw(t, "switch"), Near(rapid.IntRange(1, 2).Draw(t, "near"))
-	m := message{kind: input, from: sw, to: nearTo(sw, near), near: near, typ: Type(rapid.IntRange(1, 2).Draw(t, "type"))}
-	if rapid.Bool().Draw(t, "command") {
-		m.kind, m.from, m.to, m.in = output, m.to, m.from, Type(rapid.IntRange(1, 2).Draw(t, "in"))
 	}
 	return m
 }
@@ -155,16 +127,9 @@ func drawCall(t *rapid.T, actors int) call {
 	c := call{input: message{kind: input, from: rapid.IntRange(1, actors).Draw(t, "source"),
 		to: rapid.IntRange(1, 4).Draw(t, "actor"), typ: 1, remote: rapid.Bool().Draw(t, "remote")},
 		fails: rapid.IntRange(0, 2).Draw(t, "fails") == 0}
-	if rapid.Bool().Draw(t, "of a switch") {
-		for c.input = drawNear(t); c.input.kind != input; c.input = drawNear(t) {
-		}
-		c.event = rapid.Bool().Draw(t, "event")
-	}
+	c.event = rapid.Bool().Draw(t, "event")
 	for range rapid.IntRange(0, 10).Draw(t, "messages") {
 		m := drawMessage(t, actors)
-		if rapid.Bool().Draw(t, "to a switch") {
-			m = drawNear(t)
-		}
 		if m.kind != input || !c.fails { // the last input is the one that fails
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
 				c.sends = append(c.sends, m)
@@ -195,25 +160,27 @@ func (c *call) record(tl *Tally[int]) {
 		tl.Rewind(mark)
 	}
 	if c.fails {
-		tl.Failed(begin)
+		tl.KeepInput(begin)
+		tl.Failed(tl.Actor(c.input.to, testApp), c.input.typ) // also if the transaction is undone
 	}
 }
 
-func (c *call) count(e *exact) {
+// count counts what is in a transaction that stands for n.
+func (c *call) count(e *exact, n uint64) {
 	if c.event {
-		e.count(message{kind: event, from: c.input.from}, false)
+		e.count(message{kind: event, from: c.input.from}, n)
 	}
-	e.count(c.input, c.fails)
+	e.count(c.input, n)
 	if !c.fails {
 		for _, m := range c.sends[:c.kept] {
-			e.count(m, false)
+			e.count(m, n)
 		}
 	}
 }
 
-// TestCounts: transactions that are finished are counted, those that are undone are not, and of a handler that fails
-// only the input is. Many of the transactions are like the last one, or begin like it. What a Tally has in detail is
-// exact unless the actor, or the peer, has once been among the others; sums are exact always.
+// TestCounts: transactions that are finished are counted as often as they stand for, those that are undone are not, and
+// of a handler that fails only the input and the failure is. What a Tally has in detail is exact unless the actor, or
+// the peer, has once been among the others; sums are exact always.
 func TestCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const actors = 3 * MaxPeers
@@ -227,15 +194,19 @@ func TestCounts(t *testing.T) {
 			for range rapid.IntRange(1, 3).Draw(t, "times") {
 				for i := range calls {
 					calls[i].record(tl)
+					if calls[i].fails {
+						want.add(calls[i].input.to, Counts{Failures: 1})
+					}
 				}
 				if rapid.IntRange(0, 4).Draw(t, "undone") == 0 {
 					tl.Abort()
 					continue
 				}
+				n := rapid.SampledFrom([]int{1, 1, 2, 40}).Draw(t, "stands for")
 				for i := range calls {
-					calls[i].count(want)
+					calls[i].count(want, uint64(n))
 				}
-				tl.Commit()
+				tl.Commit(n)
 			}
 		}
 		check(t, tl, want)
@@ -333,8 +304,8 @@ func TestManyActors(t *testing.T) {
 	n := 0
 	send := func(m message) {
 		m.record(tl)
-		tl.Commit()
-		want.count(m, false)
+		tl.Commit(1)
+		want.count(m, 1)
 	}
 	for n = range 40 * MaxActors {
 		from := n*7919%actors + 1 + active
@@ -374,7 +345,7 @@ func TestManyActors(t *testing.T) {
 		m := message{kind: input, from: to*7919%actors + 1, to: to*4999%actors + 1, typ: 1}
 		m.record(tl)
 		message{kind: output, from: m.to, to: m.from, typ: 2, in: 1}.record(tl)
-		tl.Commit()
+		tl.Commit(1)
 	}); got > 0 {
 		t.Errorf("%v allocations for a message among many actors", got)
 	}
@@ -391,88 +362,10 @@ func TestGone(t *testing.T) {
 		a := tl.Actor(id, testApp)
 		tl.Event(a)
 		tl.Event(a)
-		tl.Commit()
+		tl.Commit(1)
 	}
 	if a := tl.Actor(-1, testApp); a != &tl.others || !a.Gone() {
 		t.Error("an actor is in detail at once, although there is no room")
-	}
-}
-
-// TestUndoneEvent: an event that is undone does not begin the transaction of which its switch remembers how it went on.
-func TestUndoneEvent(t *testing.T) {
-	tl := New[int]()
-	a, b := tl.Actor(1, ""), tl.Actor(2, "")
-	mark := tl.Mark()
-	tl.Event(a)
-	tl.Rewind(mark)
-	tl.Event(b)
-	tl.Commit()
-	tl.Event(a)
-	tl.Commit()
-	tl.flushAll()
-	if a.counts.Outputs != 1 || b.counts.Outputs != 1 {
-		t.Errorf("%d and %d events, one of each was not undone", a.counts.Outputs, b.counts.Outputs)
-	}
-}
-
-// TestNearOther: a number names another actor at each switch, also if the event of one switch begins a transaction in
-// which a message of another one is, and if nobody tells the switches apart because they are among the others.
-func TestNearOther(t *testing.T) {
-	of := func(sw int) message { return message{kind: input, from: sw, to: nearTo(sw, 1), near: 1, typ: 1} }
-	for _, order := range [][2]int{{1, 2}, {2, 1}} {
-		tl := New[int]()
-		for _, sw := range order {
-			tl.Event(tl.Actor(1, ""))
-			of(sw).record(tl)
-			tl.Commit()
-		}
-		tl.flushAll()
-		for _, sw := range order {
-			if n := tl.Actor(nearTo(sw, 1), testApp).counts.Inputs; n != 1 {
-				t.Errorf("messages of the switches %v: the actor at %d has handled %d", order, sw, n)
-			}
-		}
-		for range 2 {
-			tl.Event(&tl.others)
-			if tl.InputAgain(&tl.others, 1, 1) {
-				t.Error("a message of some switch is recognised")
-			}
-			tl.Input(tl.Actor(nearTo(1, 1), testApp), &tl.others, 1, 1, false)
-			tl.Commit()
-		}
-	}
-}
-
-// TestNearGone: what passes between a switch and an actor at it is not recognised while the actor is not in detail. So
-// it soon is.
-func TestNearGone(t *testing.T) {
-	tl := New[int]()
-	for id := range MaxActors {
-		a := tl.Actor(-1-id, testApp)
-		for range 100 {
-			tl.Event(a)
-		}
-		tl.Commit()
-	}
-	m := message{kind: input, from: 1, to: nearTo(1, 1), near: 1, typ: 1}
-	for tl.Actor(m.to, testApp).Gone() {
-		for range 3 { // no multiple of what admits an actor
-			tl.Event(tl.Actor(1, ""))
-			m.record(tl)
-			tl.Commit()
-		}
-	}
-	before := tl.Actor(m.to, testApp)
-	tl.flushAll()
-	inputs := before.counts.Inputs
-	for range 100 {
-		tl.Event(tl.Actor(1, ""))
-		m.record(tl)
-		tl.Commit()
-	}
-	tl.flushAll()
-	if got := before.counts.Inputs - inputs; got != 100 {
-		t.Errorf("%d of 100 inputs are in detail", got)
 	}
 }
 
@@ -481,10 +374,10 @@ func TestCentralised(t *testing.T) {
 	tl := New[int]()
 	for sw := 1; sw <= 10; sw++ {
 		from, own := tl.Actor(sw, ""), tl.Actor(100+sw, "spread")
-		tl.Input(tl.Actor(1000, "central"), from, 0, 10, false)
-		tl.Input(own, from, 0, 10, false)
-		tl.Input(own, nil, 0, 20, false) // a timer
-		tl.Commit()
+		tl.Input(tl.Actor(1000, "central"), from, 10, false)
+		tl.Input(own, from, 10, false)
+		tl.Input(own, nil, 20, false) // a timer
+		tl.Commit(1)
 	}
 	got := ""
 	for _, h := range tl.Report(func(int) bool { return true }).Handlers {
@@ -497,31 +390,25 @@ func TestCentralised(t *testing.T) {
 	}
 }
 
-// TestBusy: the time of inputs is about right, although few are timed, and also if it follows a pattern or most inputs
-// are recognised.
+// TestBusy: the time of inputs is about right, although few are timed, and also if it follows a pattern, or each input
+// stands for several.
 func TestBusy(t *testing.T) {
-	for _, near := range []Near{0, 1} {
+	for _, n := range []int{1, 5} {
 		tl := New[int]()
 		a, sw := tl.Actor(1, testApp), tl.Actor(2, testApp)
 		const inputs = 200_000
 		var want time.Duration
 		timed := 0
-		for i := range inputs {
+		for i := range inputs / n {
 			took := time.Duration(1+i%timedEvery) * time.Microsecond
-			want += took
+			want += took * time.Duration(n)
 			tl.Event(sw)
-			of, n := a, 0
-			if near != 0 && tl.InputAgain(sw, near, 1) {
-				of, n = tl.TimedAgain()
-			} else {
-				tl.Input(a, sw, near, 1, false)
-				n = tl.Timed(a)
-			}
-			if n > 0 {
+			tl.Input(a, sw, 1, false)
+			if of := tl.Timed(a, n); of > 0 {
 				timed++
-				tl.Busy(of, took, n)
+				tl.Busy(a, took, of)
 			}
-			tl.Commit()
+			tl.Commit(n)
 		}
 		if timed > inputs/timedEvery*5/4 {
 			t.Errorf("%d of %d inputs were timed", timed, inputs)
@@ -541,9 +428,9 @@ func TestNames(t *testing.T) {
 		if again := tl.Named(fmt.Sprint(i)); again != typ || (typ == Unnamed) != (i >= MaxNames) {
 			t.Fatalf("name %d has type %d, then %d", i, typ, again)
 		}
-		tl.Output(a, nil, 0, typ, 1, false)
+		tl.Output(a, nil, typ, 1, false)
 	}
-	tl.Commit()
+	tl.Commit(1)
 	r := tl.Report(func(int) bool { return true })
 	if got := r.Name(FirstName + 3); got != "3" || r.Name(Unnamed) != "" || r.Name(FirstName+MaxNames) != "" {
 		t.Errorf("type %d is called %q", FirstName+3, got)
