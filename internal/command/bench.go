@@ -263,8 +263,9 @@ func benchInstrumentationCommand() *cobra.Command {
 		Use:   "instrumentation",
 		Short: "What it costs to count what actors do",
 		Long: `Put the load of bench throughput on a cluster, and let it count what actors do, as all do by default, in
-every second slice of time. "overhead_percent" is by how much the processor time that the leader needs
-for an event is more in these, and "_low" and "_high" are the 95 % confidence interval of that.
+two of each four slices of time. "overhead_percent" is by how much the processor time that the leader
+needs for an event is more in these, the median of all groups of four slices. "_low" and "_high" are the
+95 % confidence interval of that, and "_rounds_low" and "_rounds_high" are that of the medians of rounds.
 "throughput_overhead_percent" is by how much the answers are fewer.`,
 		Example: `  holdfast bench instrumentation --json
   holdfast bench instrumentation --controllers 3 --rounds 12`,
@@ -273,8 +274,8 @@ for an event is more in these, and "_low" and "_high" are the 95 % confidence in
 	cmd.Flags().IntVar(&b.Switches, "switches", 16, "how many fake switches")
 	cmd.Flags().IntVar(&b.Window, "window", 256, "packet-ins outstanding for each switch")
 	cmd.Flags().DurationVar(&b.Slice, "slice", 100*time.Millisecond, "how long it counts, or does not, at a time")
-	cmd.Flags().DurationVar(&b.Measure, "measure", 20*time.Second, "how long the load of a round lasts")
-	cmd.Flags().IntVar(&b.Rounds, "rounds", 8, "rounds, each with a cluster of its own; at least 6")
+	cmd.Flags().DurationVar(&b.Measure, "measure", 8*time.Second, "how long the load of a round lasts")
+	cmd.Flags().IntVar(&b.Rounds, "rounds", 10, "rounds, each with a cluster of its own; at least 6")
 	durabilityFlag(cmd, &b.Durability)
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }

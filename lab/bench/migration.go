@@ -59,8 +59,11 @@ func (m Migration) Run(ctx context.Context, progress Progress) (Report, error) {
 		"pause": "the longest time without a packet-out at any switch, from the request to move the actor until it " +
 			"lives in the other group",
 		"usual_pause": "the same in as long a time without a move",
-		"counts":      "lost, repeated and reordered are packets, each of which is to return once and in order",
-		"moves":       m.Moves, "state_bytes": m.StateBytes,
+		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the pause, " +
+			"what is queued, and the way to another group",
+		"usual_wait": "the same in as long a time without a move",
+		"counts":     "lost, repeated and reordered are packets, each of which is to return once and in order",
+		"moves":      m.Moves, "state_bytes": m.StateBytes,
 	}}, nil
 }
 
@@ -86,13 +89,14 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	}
 	defer crowd.close()
 	crowd.begin(m.Window)
-	var pauses, usual, took []float64
+	var pauses, usual, waits, usualWaits, took []float64
 	between := 50 * time.Millisecond // then as long as the last move took
 	for n := range m.Moves {
 		progress(float64(n) / float64(m.Moves))
 		crowd.longest()
 		time.Sleep(between)
-		usual = append(usual, millis(crowd.longest()))
+		gap, wait := crowd.longest()
+		usual, usualWaits = append(usual, millis(gap)), append(usualWaits, millis(wait))
 		start := time.Now()
 		group := uint64(n%len(c.Controllers()) + 1)
 		if _, err := mover.Move(ctx, controller.Move{App: exchange.Name, Group: group}); err != nil {
@@ -100,7 +104,8 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 		}
 		between = time.Since(start)
 		took = append(took, millis(between))
-		pauses = append(pauses, millis(crowd.longest()))
+		gap, wait = crowd.longest()
+		pauses, waits = append(pauses, millis(gap)), append(waits, millis(wait))
 	}
 	lost, err := crowd.finish(ctx)
 	if err != nil {
@@ -109,6 +114,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	suffix := fmt.Sprintf("_b%d", size)
 	f["pause_ms_p50"+suffix], f["pause_ms_p99"+suffix] = quantile(pauses, 0.5), quantile(pauses, 0.99)
 	f["usual_pause_ms_p50"+suffix], f["move_ms_p50"+suffix] = quantile(usual, 0.5), quantile(took, 0.5)
+	f["wait_ms_p50"+suffix], f["usual_wait_ms_p50"+suffix] = quantile(waits, 0.5), quantile(usualWaits, 0.5)
 	f["lost"+suffix], f["repeated"+suffix] = float64(lost), float64(crowd.repeated)
 	f["reordered"+suffix], f["packets"+suffix] = float64(crowd.reordered), float64(crowd.received)
 	return nil
@@ -129,18 +135,20 @@ func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }
 type crowd struct {
 	ends []*load.Endpoint
 
-	mu                            sync.Mutex // guards the fields below
-	window                        int        // 0: nothing more is sent
-	sent, got                     []uint64   // numbers of packets, by switch
+	mu                            sync.Mutex                            // guards the fields below
+	window                        int                                   // 0: nothing more is sent
+	sent, got                     []uint64                              // numbers of packets, by switch
+	sentAt                        [crowdSwitches][crowdMemory]time.Time // by number of the packet
 	received, repeated, reordered int
 	last                          time.Time
-	gap                           time.Duration // the longest between two packets since longest was called
+	gap, longestWait              time.Duration // the longest since longest was called; see there
 	err                           error
 }
 
 const (
 	crowdSwitches = 6
-	rowBytes      = 40 // of a host in the actor's state, about
+	crowdMemory   = 2048 // packets of a switch are outstanding at most
+	rowBytes      = 40   // of a host in the actor's state, about
 	crowdPatience = 20 * time.Second
 )
 
@@ -192,7 +200,7 @@ func newCrowd(ctx context.Context, c *cluster.Cluster, size int) (w *crowd, err 
 // begin begins the load.
 func (w *crowd) begin(window int) {
 	w.mu.Lock()
-	w.window, w.last, w.received = window, time.Now(), 0
+	w.window, w.last, w.received, w.gap, w.longestWait = window, time.Now(), 0, 0, 0
 	w.mu.Unlock()
 	for i := range w.ends {
 		for range window {
@@ -208,6 +216,7 @@ func (w *crowd) send(i int, host uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock() // so that packets leave in the order of their numbers
 	w.sent[i]++
+	w.sentAt[i][w.sent[i]%crowdMemory] = time.Now()
 	p := make([]byte, 60)
 	var mac [8]byte
 	binary.BigEndian.PutUint64(mac[:], 2<<40|uint64(i)<<32|host)
@@ -223,6 +232,7 @@ func (w *crowd) arrived(i int, p []byte) {
 	w.mu.Lock()
 	now, n := time.Now(), binary.BigEndian.Uint64(p[14:])
 	w.gap = max(w.gap, now.Sub(w.last))
+	w.longestWait = max(w.longestWait, now.Sub(w.sentAt[i][n%crowdMemory]))
 	w.last = now
 	w.received++
 	switch next := w.got[i] + 1; {
@@ -249,13 +259,19 @@ func (w *crowd) fail(err error) {
 	w.err = errors.Join(w.err, err)
 }
 
-// longest returns the longest time without a packet since it was last called, up to now.
-func (w *crowd) longest() time.Duration {
+// longest returns the longest time without a packet since it was last called, up to now, and the longest time that a
+// packet was on its way.
+func (w *crowd) longest() (gap, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	gap := max(w.gap, time.Since(w.last))
-	w.gap = 0
-	return gap
+	gap, wait = max(w.gap, time.Since(w.last)), w.longestWait
+	for i, got := range w.got {
+		if got < w.sent[i] {
+			wait = max(wait, time.Since(w.sentAt[i][(got+1)%crowdMemory]))
+		}
+	}
+	w.gap, w.longestWait = 0, 0
+	return gap, wait
 }
 
 // wait waits until a switch has got packet n.
