@@ -326,9 +326,10 @@ func (c *Core) finish() {
 		}
 	}
 	c.stalled = nil
-	if c.tally != nil {
+	if c.sample != nil || len(c.exceptions) > 0 {
 		c.commitTally()
 	}
+	c.countAll()
 }
 
 func (c *Core) dispatch() {

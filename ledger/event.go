@@ -76,8 +76,10 @@ func (c *Core) event(id openflow.DatapathID, epoch, seq uint64, msg []byte, whol
 			return fmt.Errorf("switch %s: epoch %d is closed: %w", id, epoch, ErrStaleEpoch)
 		}
 	}
-	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
+	if kind == message.Ordinary && c.tally != nil {
 		c.choose(sw)
+	}
+	if !fresh && kind == message.Ordinary && c.level(msg) == Unordered {
 		c.skip(sw, message.Type(msg))
 		in := c.fromSwitch(Message, id)
 		in.Epoch, in.Seq, in.Message = epoch, seq, msg
@@ -96,9 +98,6 @@ func (c *Core) logged(sw *switchState, epoch, seq uint64, msg []byte, kind messa
 	id, fresh := sw.id, epoch > sw.epoch && seq == 1
 	down := !fresh && kind == message.SwitchDown
 	wasUp := sw.live && sw.reachable
-	if kind == message.Ordinary {
-		c.choose(sw)
-	}
 	c.logEvent(sw, epoch, seq, msg, whole || kind != message.Ordinary || c.needsBytes(msg), fresh || down)
 	if err := c.state.applyEvent(id, epoch, seq, msg, kind); err != nil {
 		return err

@@ -72,11 +72,8 @@ func (c *Core) endTally() { c.tally, c.paused, c.sample = nil, nil, nil }
 // countAll makes the next transaction one that is counted, and stands for itself.
 func (c *Core) countAll() { c.sample, c.standsFor = c.tally, 1 }
 
-// choose says whether the present transaction, which an event of a switch begins, is counted.
+// choose says whether the present transaction, which an event of a switch begins, is in the sample.
 func (c *Core) choose(sw *switchState) {
-	if c.tally == nil {
-		return
-	}
 	if s := &sw.master.sampling; s.Skip(c.second) {
 		c.sample, c.standsFor = nil, 0
 	} else {
@@ -246,7 +243,6 @@ func (c *Core) commitTally() {
 	if c.sample != nil {
 		c.sample.Commit(c.standsFor)
 	}
-	c.countAll()
 }
 
 func (c *Core) countExceptions() {
