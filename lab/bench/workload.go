@@ -199,7 +199,7 @@ func (s StoreWorkload) Run(ctx context.Context, progress Progress) (Report, erro
 		return Report{}, err
 	}
 	progress.show(0, "preparing "+s.Workload)
-	load := &flowLoad{StoreWorkload: s, workload: w, leader: leader.REST}
+	load := &flowLoad{StoreWorkload: s, workload: w, leader: leader.REST, users: usersOf(c, leader, "client")}
 	defer load.close()
 	r := Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
 		"clients": s.Clients, "seconds": s.Seconds, "durability": s.Durability,

@@ -67,10 +67,17 @@ func (s StoreWorkload) inside(ctx context.Context, progress Progress, w workload
 	r := Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
 		"seconds": s.Seconds, "durability": s.Durability, "switches": insideSwitches,
 		"operations": "none: handlers of 3 controllers, which share the machine with the switches and an agent"}}
+	leader, err := c.WaitLeader(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	processes := usersOf(c, leader, "switches")
+	processes["agent"] = []int{c.Agents()[0].Pid()}
 	r.Figures, err = s.measure(progress, r.Setup, func(flows int, about time.Duration) (offer, error) {
-		began := time.Now()
+		began, used := time.Now(), processes.used()
 		took, err := sendAll(ctx, senders, flows, int(about/time.Microsecond))
-		return offerOf(max(1, flows/insideSwitches)*insideSwitches, took, time.Since(began)), err
+		return offerOf(max(1, flows/insideSwitches)*insideSwitches, took, time.Since(began),
+			processes.since(used)), err
 	})
 	if err != nil {
 		return Report{}, c.WithLogs(err)

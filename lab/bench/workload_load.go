@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/onstore"
 )
@@ -18,7 +20,8 @@ type flowLoad struct {
 	StoreWorkload
 	workload
 	leader string // its address
-	made   int    // how often clients were made
+	users  users
+	made   int // how often clients were made
 	on     []*domain
 	sent   []atomic.Int64 // packets of each client
 	full   atomic.Bool    // a namespace has no room for more rows
@@ -64,7 +67,7 @@ func (l *flowLoad) run(ctx context.Context, flows int, about time.Duration) (off
 	if err := l.ready(ctx); err != nil {
 		return offer{}, err
 	}
-	began := time.Now()
+	began, used := time.Now(), l.users.used()
 	took, err := timed(flows, about, nil, func(i, _ int) error {
 		client := i % l.Clients
 		p, ok := l.next(client)
@@ -74,7 +77,7 @@ func (l *flowLoad) run(ctx context.Context, flows int, about time.Duration) (off
 		_, err := l.on[client].app.Handle(ctx, &p)
 		return err
 	})
-	return offerOf(flows, took, time.Since(began)), err
+	return offerOf(flows, took, time.Since(began), l.users.since(used)), err
 }
 
 // measure measures what run does, with Flows at a time or as many as a search has found.
@@ -95,7 +98,12 @@ func (s StoreWorkload) measure(progress Progress, setup map[string]any,
 	found, err := run(flows, about)
 	stop()
 	setup["flows"], setup["measured_flows"] = found.flows, found.n
-	return map[string]float64{"flows_per_s": found.rate, "p50_ms": found.p50, "p90_ms": found.p90}, err
+	f := map[string]float64{"flows_per_s": found.rate, "p50_ms": found.p50, "p90_ms": found.p90}
+	for who, used := range found.used {
+		f[who+"_us_per_flow"] = micros(used) / float64(max(1, found.n))
+		f["us_per_flow"] += micros(used) / float64(max(1, found.n))
+	}
+	return f, err
 }
 
 // count adds what one flow asks the store for.
@@ -122,12 +130,51 @@ func (l *flowLoad) count(ctx context.Context, f map[string]float64, setup map[st
 type offer struct {
 	flows, n       int
 	rate, p50, p90 float64 // a second; ms
+	used           processorTime
 }
 
 // offerOf returns an offer of flows that took so many µs each, and all together that long.
-func offerOf(flows int, took []float64, elapsed time.Duration) offer {
+func offerOf(flows int, took []float64, elapsed time.Duration, used processorTime) offer {
 	return offer{flows, len(took), float64(len(took)) / elapsed.Seconds(), quantile(took, 0.5) / 1000,
-		quantile(took, 0.9) / 1000}
+		quantile(took, 0.9) / 1000, used}
+}
+
+// users are processes, by what they are for a flow.
+type users map[string][]int
+
+// processorTime is that of users.
+type processorTime map[string]time.Duration
+
+// usersOf returns the controllers, and this process as who: it has the packets, and the client of the store.
+func usersOf(c *cluster.Cluster, leader *cluster.Controller, who string) users {
+	u := users{who: {os.Getpid()}}
+	for _, n := range c.Controllers() {
+		what := "followers"
+		if n == leader {
+			what = "leader"
+		}
+		u[what] = append(u[what], n.Pid())
+	}
+	return u
+}
+
+func (u users) used() processorTime {
+	t := processorTime{}
+	for who, pids := range u {
+		for _, pid := range pids {
+			t[who] += runTime(pid)
+		}
+	}
+	return t
+}
+
+// since returns what was used since then.
+func (u users) since(before processorTime) processorTime {
+	t := u.used()
+	for who := range t {
+		t[who] -= before[who]
+	}
+	return t
 }
 
 // Of a search.
