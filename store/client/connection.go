@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -129,6 +130,7 @@ func (c *Client) serve(ctx context.Context) error {
 		select {
 		case <-c.wake:
 			idle = 0
+			runtime.Gosched() // others that are about to ask, because the same response came, do it first
 		case err := <-on.failed:
 			return fmt.Errorf("%s: %w", c.addresses[c.at], err)
 		case <-late.C:
