@@ -203,6 +203,15 @@ func (d *decoder) take(n uint64) []byte {
 
 func (d *decoder) string() string { return string(d.bytes()) }
 func (d *decoder) key() Key       { return Key{A: d.uvarint(), B: d.uvarint(), S: d.string()} }
+
+// keyLike decodes a key. Often its text is that of the key before, which then needs no memory of its own.
+func (d *decoder) keyLike(k *Key) {
+	k.A, k.B = d.uvarint(), d.uvarint()
+	if s := d.bytes(); string(s) != k.S {
+		k.S = string(s)
+	}
+}
+
 func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -252,7 +261,9 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 			d.fail(fmt.Errorf("table number %d of %d", n, len(*tables)))
 			return
 		}
-		r.Table, r.Cell, r.Field = (*tables)[n], d.key(), d.key()
+		r.Table = (*tables)[n]
+		d.keyLike(&r.Cell)
+		r.Field = d.key()
 		if r.Op == OpPut {
 			r.Bytes = d.bytes()
 		}
