@@ -2,7 +2,6 @@ package store
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/holdfast-sdn/holdfast/store/component"
 )
@@ -37,7 +36,8 @@ func (b *beside) Call(name string, args []component.Value, named *component.Dict
 	if !there {
 		return nil, Fail(ComponentFailed, "there is no function store.%s with these arguments", name)
 	}
-	o := Op{Kind: f.kind}
+	o := &b.n.app.scratch.op
+	*o = Op{Kind: f.kind}
 	if o.Kind == Add {
 		o.Delta = 1
 	}
@@ -45,7 +45,7 @@ func (b *beside) Call(name string, args []component.Value, named *component.Dict
 		if i == len(f.parameters) {
 			return nil, Fail(ComponentFailed, "store.%s has %d parameters, %d are given", name, i, len(args))
 		}
-		if err := o.set(name, f.parameters[i], v); err != nil {
+		if err := b.set(o, name, f.parameters[i], v); err != nil {
 			return nil, err
 		}
 	}
@@ -54,11 +54,11 @@ func (b *beside) Call(name string, args []component.Value, named *component.Dict
 		if i := slices.Index(f.parameters, parameter); i < len(args) {
 			return nil, Fail(ComponentFailed, "store.%s has no parameter %q, or it is given twice", name, parameter)
 		}
-		if err := o.set(name, parameter, v); err != nil {
+		if err := b.set(o, name, parameter, v); err != nil {
 			return nil, err
 		}
 	}
-	return b.do(name, &o)
+	return b.do(name, o)
 }
 
 func (b *beside) do(name string, o *Op) (component.Value, error) {
@@ -71,32 +71,48 @@ func (b *beside) do(name string, o *Op) (component.Value, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	var out Result
-	err := b.n.do(o, &out)
-	if why, is := err.(*Error); is && why.Code == NotFound && !o.Kind.Writes() {
-		if name == "version" {
-			return int64(0), nil
-		}
-		return nil, nil
+	if o.Kind == Get || o.Kind == Resolve {
+		return b.read(name, o)
 	}
-	switch {
+	out := &b.n.app.scratch.result
+	*out = Result{}
+	switch err := b.n.do(o, out); {
 	case err != nil:
 		return nil, err
-	case name == "version" || o.Kind.Writes() && o.Kind != Add:
-		return int64(out.Version), nil
 	case o.Kind == Add:
 		return out.Value, nil
 	case o.Kind != List:
-		return dictOf(out.Row.Columns), nil
+		return int64(out.Version), nil
 	}
 	if out.Next != "" && (o.Limit == 0 || len(out.Rows) < o.Limit) {
 		return nil, Fail(TooLarge, "store.list: there are more rows than one answer has: give a limit, or a range")
 	}
 	l := &component.List{}
 	for _, row := range out.Rows {
-		l.Items = append(l.Items, component.Tuple{row.Key, dictOf(row.Columns)})
+		l.Items = append(l.Items, component.Tuple{row.Key, b.n.app.scratch.dict(row.Columns)})
 	}
 	return l, nil
+}
+
+// read returns a row, or its version.
+func (b *beside) read(name string, o *Op) (component.Value, error) {
+	t, err := b.n.table(o.Table)
+	if err != nil {
+		return nil, err
+	}
+	r, there, err := b.n.lookUp(t, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "version":
+		return int64(r.version), nil
+	case !there:
+		return nil, nil
+	}
+	s := &b.n.app.scratch
+	from := len(s.columns)
+	s.columns = r.table.appendColumns(s.columns, &r.stored, r.selected)
+	return s.dict(s.columns[from:]), nil
 }
 
 // checkRow refuses the transaction if a condition does not hold for a row, which stays as it is.
@@ -116,26 +132,9 @@ func (b *beside) checkRow(o *Op) error {
 	return o.Condition.holds(t, &r, there)
 }
 
-// dictOf converts columns. All values are parts of one string, which costs less than many short ones.
-func dictOf(columns Columns) *component.Dict {
-	size := 0
-	for _, c := range columns {
-		size += len(c.Value)
-	}
-	var all strings.Builder
-	all.Grow(size)
-	d := component.NewDict(len(columns))
-	for _, c := range columns {
-		from := all.Len()
-		all.Write(c.Value)
-		d.Set(c.Name, all.String()[from:])
-	}
-	return d
-}
-
 // set sets a field of an op.
-func (o *Op) set(function, parameter string, v component.Value) (err error) {
-	is := true
+func (b *beside) set(o *Op, function, parameter string, v component.Value) (err error) {
+	s, is := &b.n.app.scratch, true
 	switch parameter {
 	case "table":
 		o.Table, is = v.(string)
@@ -168,12 +167,15 @@ func (o *Op) set(function, parameter string, v component.Value) (err error) {
 			if parameter == "if_columns" {
 				to = &o.condition().Columns
 			}
-			*to, err = columnsOf(d)
+			*to, err = s.columnsOf(d)
 		}
 	case "only":
 		var l *component.List
 		if l, is = v.(*component.List); is {
-			o.Only = make([]string, 0, len(l.Items))
+			if s.only == nil {
+				s.only = make([]string, 0, MaxColumns)
+			}
+			o.Only = s.only[:0]
 			for _, item := range l.Items {
 				name, text := item.(string)
 				o.Only, is = append(o.Only, name), is && text

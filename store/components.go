@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"errors"
-	"strconv"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store/component"
@@ -67,8 +66,11 @@ func (n *namespace) component(name string) (storedComponent, bool) {
 
 // onComponent executes an op on a component.
 func (n *namespace) onComponent(o *Op, out *Result) error {
-	if o.Kind == ListComponents {
+	switch {
+	case o.Kind == ListComponents:
 		return n.listComponents(o, out)
+	case o.Kind == Run && o.Component == n.ran.name:
+		return n.runProgram(o, n.ran.Program, out)
 	}
 	c, there := n.component(o.Component)
 	if !there && o.Kind != Upload {
@@ -88,6 +90,7 @@ func (n *namespace) removeComponent(name string, out *Result) {
 	n.meta.components--
 	out.Version = n.next()
 	n.tx.Delete(n.tx.Table(componentTable), n.cell, ledger.Key{S: name})
+	n.forgetSeen()
 }
 
 func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Result) error {
@@ -111,6 +114,7 @@ func (n *namespace) upload(o *Op, before storedComponent, there bool, out *Resul
 	out.Version = n.next()
 	b := append(binary.AppendUvarint(nil, out.Version), o.Source...)
 	n.tx.Put(n.tx.Table(componentTable), n.cell, ledger.Key{S: o.Component}, b)
+	n.forgetSeen()
 	return nil
 }
 
@@ -192,10 +196,21 @@ func (n *namespace) runComponent(o *Op, c storedComponent, out *Result) error {
 	if err != nil {
 		return err
 	}
+	n.ran = ranComponent{o.Component, p}
+	return n.runProgram(o, p, out)
+}
+
+// ranComponent is a component that the ledger has, with its name.
+type ranComponent struct {
+	name string
+	*component.Program
+}
+
+func (n *namespace) runProgram(o *Op, p *component.Program, out *Result) error {
 	left := n.app.runs
 	limits := component.Limits{Steps: min(left.Steps, MaxSteps), Bytes: min(left.Bytes, maxRunBytes)}
 	before := limits
-	v, err := p.Run(&beside{n}, dictOf(o.Columns), &limits)
+	v, err := p.Run(&beside{n}, n.app.scratch.dict(o.Columns), &limits)
 	n.app.runs.Steps -= before.Steps - limits.Steps
 	n.app.runs.Bytes -= before.Bytes - limits.Bytes
 	if err == nil {
@@ -252,11 +267,11 @@ func (n *namespace) returnedRow(v component.Value) (row Row, err error) {
 	switch v := v.(type) {
 	case nil:
 	case *component.Dict:
-		if row.Columns, err = columnsOf(v); err != nil {
+		if row.Columns, err = n.app.scratch.columnsOf(v); err != nil {
 			return row, err
 		}
 	default:
-		b, err := bytesOf(v)
+		b, err := n.app.scratch.bytesOf(v)
 		if err != nil {
 			return row, err
 		}
@@ -266,39 +281,4 @@ func (n *namespace) returnedRow(v component.Value) (row Row, err error) {
 		return row, errReply()
 	}
 	return row, nil
-}
-
-// columnsOf converts a dictionary of columns, which is not larger than a row.
-func columnsOf(d *component.Dict) (columns Columns, err error) {
-	size := 0
-	columns = make(Columns, 0, min(d.Len(), MaxColumns))
-	for k, v := range d.All {
-		if s, is := v.(string); is {
-			size += len(s)
-		}
-		if len(columns) == MaxColumns || size > MaxRow {
-			return nil, Fail(ComponentFailed, "a row has at most %d columns and %d bytes", MaxColumns, MaxRow)
-		}
-		name, is := k.(string)
-		if !is || !isName(name) {
-			return nil, Fail(ComponentFailed, "%v is not the name of a column: %s", k, nameRule)
-		}
-		b, err := bytesOf(v)
-		if err != nil {
-			return nil, err
-		}
-		columns = append(columns, Column{name, b})
-	}
-	return columns, nil
-}
-
-// bytesOf converts the value of a column: a string, or a number in decimal.
-func bytesOf(v component.Value) ([]byte, error) {
-	switch v := v.(type) {
-	case string:
-		return []byte(v), nil
-	case int64:
-		return strconv.AppendInt(nil, v, 10), nil
-	}
-	return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not a %s", component.TypeOf(v))
 }

@@ -65,6 +65,9 @@ type decoder struct {
 	err      error
 	ops      int
 	elements int // of lists in ops
+	names    [16]string
+	columns  Columns  // room for those of rows and ops
+	results  []Result // likewise for the first ones of outcomes
 }
 
 // maxElements bounds the columns and names of all ops of a request.
@@ -96,6 +99,18 @@ func (d *decoder) text(f field) string {
 		d.fail(errText)
 	}
 	return string(f.bytes)
+}
+
+// name is text for names, which are the same in most ops and rows of a message.
+func (d *decoder) name(f field) string {
+	if len(f.bytes) == 0 {
+		return d.text(f)
+	}
+	at := &d.names[(len(f.bytes)+int(f.bytes[0])+5*int(f.bytes[len(f.bytes)-1]))%len(d.names)]
+	if *at != string(f.bytes) {
+		*at = d.text(f)
+	}
+	return *at
 }
 
 func (d *decoder) uint(f field) uint64 {
@@ -139,7 +154,7 @@ func (d *decoder) column(f field, columns *Columns) {
 	d.message(f, func(in field) {
 		switch {
 		case in.num == 1:
-			c.Name = d.text(in)
+			c.Name = d.name(in)
 		case in.num == 2 && !in.sized:
 			d.fail(errMalformed)
 		case in.num == 2:
@@ -199,22 +214,31 @@ func count(b []byte, num protowire.Number) (n int) {
 	return n
 }
 
+// roomFor is for how many columns memory is allocated at a time.
+const roomFor = 64
+
 // room returns columns with room for those of a message, if they are not too many.
-func room(f field, num protowire.Number) Columns {
-	if n := count(f.bytes, num); n > 0 {
-		return make(Columns, 0, min(n, MaxColumns))
+func (d *decoder) room(f field, num protowire.Number) Columns {
+	n := min(count(f.bytes, num), MaxColumns)
+	if n == 0 {
+		return nil
 	}
-	return nil
+	if len(d.columns) < n {
+		d.columns = make(Columns, max(n, min(roomFor, len(f.bytes))))
+	}
+	room := d.columns[:0:n]
+	d.columns = d.columns[n:]
+	return room
 }
 
 func (d *decoder) op(f field, o *Op) {
-	o.Columns = room(f, 4)
+	o.Columns = d.room(f, 4)
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:
 			o.Kind = Kind(min(d.uint(f), 255))
 		case 2:
-			o.Table = d.text(f)
+			o.Table = d.name(f)
 		case 3:
 			o.Key = d.text(f)
 		case 4:
@@ -226,7 +250,7 @@ func (d *decoder) op(f field, o *Op) {
 			o.Condition = new(Condition)
 			d.condition(f, o.Condition)
 		case 7:
-			o.Column = d.text(f)
+			o.Column = d.name(f)
 		case 8:
 			o.Delta = protowire.DecodeZigZag(d.uint(f))
 		case 9:
@@ -241,7 +265,7 @@ func (d *decoder) op(f field, o *Op) {
 			o.Definition = new(Definition)
 			d.definition(f, o.Definition)
 		case 14:
-			o.Component = d.text(f)
+			o.Component = d.name(f)
 		case 15:
 			o.Source = d.text(f)
 		}
@@ -278,6 +302,10 @@ func (d *decoder) definition(f field, of *Definition) {
 func (r *Response) Decode(b []byte) error {
 	var d decoder
 	d.trust()
+	if n := count(b, 2); n > 1 {
+		r.Outcomes = make([]Outcome, 0, min(n, MaxOps))
+		d.results = make([]Result, 0, min(n, MaxOps)) // most outcomes have one
+	}
 	return fields(b, func(f field) error {
 		switch f.num {
 		case 1:
@@ -298,7 +326,7 @@ func (d *decoder) outcome(f field, o *Outcome) {
 		case 1:
 			o.Revision = d.uint(f)
 		case 2:
-			o.Results = append(o.Results, Result{})
+			o.Results = d.more(o.Results)
 			d.result(f, &o.Results[len(o.Results)-1])
 		case 3:
 			o.Error = d.error(f)
@@ -306,6 +334,16 @@ func (d *decoder) outcome(f field, o *Outcome) {
 			o.Revisions = d.uints(f, o.Revisions)
 		}
 	})
+}
+
+// more appends a result. The first one of an outcome is where there is room for all outcomes.
+func (d *decoder) more(list []Result) []Result {
+	n := len(d.results)
+	if len(list) > 0 || n == cap(d.results) {
+		return append(list, Result{})
+	}
+	d.results = d.results[:n+1]
+	return d.results[n : n+1 : n+1]
 }
 
 func (d *decoder) error(f field) *Error {
@@ -372,7 +410,7 @@ func (d *decoder) component(f field, r *Result) {
 }
 
 func (d *decoder) row(f field) Row {
-	r := Row{Columns: room(f, 3)}
+	r := Row{Columns: d.room(f, 3)}
 	d.message(f, func(f field) {
 		switch f.num {
 		case 1:

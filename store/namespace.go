@@ -14,18 +14,21 @@ import (
 
 // namespace is one namespace in a transaction.
 type namespace struct {
-	app     *Application
-	tx      *ledger.Tx
-	name    string
-	client  string     // Request.Client
-	bucket  int        // which one it is, of so many
-	buckets int        // 0: it is not a bucket
-	cell    ledger.Key // of all tables of the ledger but rowTable
-	meta    meta
-	changed bool
-	closes  bool // the session of the request
-	read    int  // bytes
-	written int  // bytes, of rows
+	app       *Application
+	tx        *ledger.Tx
+	name      string
+	client    string        // Request.Client
+	bucket    int           // which one it is, of so many
+	buckets   int           // 0: it is not a bucket
+	cell      ledger.Key    // of all tables of the ledger but rowTable
+	rowsTable *ledger.Table // rowTable
+	seen      []namedTable  // definitions that the request has used; see forgetSeen
+	ran       ranComponent  // the component that the request has run last; see forgetSeen
+	meta      meta
+	changed   bool
+	closes    bool // the session of the request
+	read      int  // bytes
+	written   int  // bytes, of rows
 }
 
 // meta is what a namespace has once.
@@ -42,7 +45,7 @@ func (m *meta) fields() [7]*uint64 {
 }
 
 func open(a *Application, tx *ledger.Tx, name string) *namespace {
-	n := &namespace{app: a, tx: tx, name: name, cell: ledger.Key{S: name}}
+	n := &namespace{app: a, tx: tx, name: name, cell: ledger.Key{S: name}, rowsTable: tx.Table(rowTable)}
 	_, n.bucket, n.buckets = parseBucket(name)
 	b, _ := tx.Get(tx.Table(metaTable), n.cell, ledger.Key{})
 	for _, v := range n.meta.fields() {
@@ -81,8 +84,34 @@ type table struct {
 	encoded []byte
 }
 
+// namedTable is a table of the store, with its name.
+type namedTable struct {
+	name string
+	*table
+}
+
+// maxSeen bounds the definitions that a request finds without asking the ledger: it looks at one after the other.
+const maxSeen = 8
+
+// forgetSeen is called when the definition of a table changes, or the component of that name.
+func (n *namespace) forgetSeen() { n.seen, n.ran = nil, ranComponent{} }
+
 // table returns a table.
 func (n *namespace) table(name string) (*table, error) {
+	for i := range n.seen {
+		if n.seen[i].name == name {
+			return n.seen[i].table, nil
+		}
+	}
+	t, err := n.tableNow(name)
+	if err == nil && len(n.seen) < maxSeen {
+		n.seen = append(n.seen[:len(n.seen):len(n.seen)], namedTable{name, t})
+	}
+	return t, err
+}
+
+// tableNow returns a table as the ledger has it.
+func (n *namespace) tableNow(name string) (*table, error) {
 	b, there := n.tx.Get(n.tx.Table(tableTable), n.cell, ledger.Key{S: name})
 	if !there {
 		return nil, Fail(NoTable, "there is no table %q in namespace %s", name, n.name)
@@ -118,7 +147,7 @@ func (n *namespace) find(t *table, key string) (r stored, there bool, err error)
 	if err := n.has(key); err != nil {
 		return stored{}, false, err
 	}
-	b, there := n.tx.Get(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key})
+	b, there := n.tx.Get(n.rowsTable, n.rows(t), ledger.Key{S: key})
 	if !there {
 		return stored{columns: n.scratch(t)}, false, nil
 	}
@@ -160,7 +189,7 @@ func (n *namespace) put(t *table, key string, r *stored, there bool) (version ui
 	if err := n.writes(len(key) + len(b)); err != nil {
 		return 0, err
 	}
-	n.tx.Put(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: key}, b)
+	n.tx.Put(n.rowsTable, n.rows(t), ledger.Key{S: key}, b)
 	return r.version, nil
 }
 
@@ -208,10 +237,8 @@ func (n *namespace) do(o *Op, out *Result) error {
 		return err
 	}
 	switch o.Kind {
-	case Get:
-		return n.get(t, o.Key, o.Only, out)
-	case Resolve:
-		return n.resolve(t, o, out)
+	case Get, Resolve:
+		return n.get(t, o, out)
 	case List:
 		return n.list(t, o, out)
 	case Delete:
@@ -222,19 +249,51 @@ func (n *namespace) do(o *Op, out *Result) error {
 	return n.write(t, o, out)
 }
 
-func (n *namespace) get(t *table, key string, only []string, out *Result) error {
-	r, err := n.existing(t, key)
-	if err != nil {
-		return err
+// found is a row that is read. It is valid until the next one is looked for.
+type found struct {
+	stored
+	table    *table // of the row; nil: there is no row that refers to it
+	key      string // "": the row that refers to it has no such column
+	selected []int  // the columns that are asked for
+}
+
+// lookUp finds the row that a Get or Resolve asks for, if the answer has room for it.
+func (n *namespace) lookUp(t *table, o *Op) (r found, there bool, err error) {
+	r.table, r.key = t, o.Key
+	if o.Kind == Resolve {
+		r.table, r.key, err = n.referred(t, o)
 	}
-	selected, failed := t.selection(only)
+	if err != nil || r.table == nil || r.key == "" {
+		return r, false, err
+	}
+	if r.stored, there, err = n.find(r.table, r.key); err != nil || !there {
+		return r, false, err
+	}
+	selected, failed := r.table.selection(o.Only)
 	if failed != nil {
-		return failed
+		return r, false, failed
 	}
-	row := t.row(key, &r, selected)
-	if !n.fits(row.size()) {
-		return errReply()
+	r.selected = selected
+	if !n.fits(r.table.size(r.key, &r.stored, selected)) {
+		return r, false, errReply()
 	}
+	return r, true, nil
+}
+
+// get executes Get and Resolve.
+func (n *namespace) get(t *table, o *Op, out *Result) error {
+	r, there, err := n.lookUp(t, o)
+	switch {
+	case err != nil:
+		return err
+	case r.table == nil:
+		return Fail(NotFound, "there is no row %q in table %q", o.Key, o.Table)
+	case r.key == "":
+		return Fail(NotFound, "row %q of table %q has no column %q", o.Key, o.Table, t.Columns[t.through()])
+	case !there:
+		return Fail(NotFound, "there is no row %q", r.key)
+	}
+	row := r.table.row(r.key, &r.stored, r.selected)
 	out.Row, out.Version = &row, row.Version
 	return nil
 }
@@ -249,30 +308,27 @@ func errReply() error {
 	return Fail(TooLarge, "the request reads more than %d bytes: ask for less at a time", MaxReply)
 }
 
-// resolve reads the row of another table to which a row refers (section IV-A).
-func (n *namespace) resolve(t *table, o *Op, out *Result) error {
+// referred returns to which row of another table a row refers (section IV-A); see found.
+func (n *namespace) referred(t *table, o *Op) (to *table, key string, err error) {
 	if t.RefersTo == "" {
-		return Fail(Invalid, "table %q refers to no other table", o.Table)
+		return nil, "", Fail(Invalid, "table %q refers to no other table", o.Table)
 	}
 	r, there, err := n.find(t, o.Key)
-	switch {
-	case err != nil:
-		return err
-	case !there:
-		return Fail(NotFound, "there is no row %q in table %q", o.Key, o.Table)
+	if err != nil || !there {
+		return nil, "", err
 	}
-	through := 0
-	if t.Through != "" {
-		through = slices.Index(t.Columns, t.Through)
+	if to, err = n.table(t.RefersTo); err != nil {
+		return nil, "", err
 	}
-	to, err := n.table(t.RefersTo)
-	switch {
-	case err != nil:
-		return err
-	case r.columns[through] == nil:
-		return Fail(NotFound, "row %q of table %q has no column %q", o.Key, o.Table, t.Columns[through])
+	return to, string(r.columns[t.through()]), nil
+}
+
+// through returns the index of the column that refers to another table.
+func (d *Definition) through() int {
+	if d.Through == "" {
+		return 0
 	}
-	return n.get(to, string(r.columns[through]), o.Only, out)
+	return slices.Index(d.Columns, d.Through)
 }
 
 // list reads the rows of a range. Rows end early, with Next, where the answer has no room.
@@ -287,7 +343,7 @@ func (n *namespace) list(t *table, o *Op, out *Result) error {
 	}
 	from := max(o.Start, o.Prefix)
 	out.Rows = []Row{}
-	for field, b := range n.tx.FieldsFrom(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: from}) {
+	for field, b := range n.tx.FieldsFrom(n.rowsTable, n.rows(t), ledger.Key{S: from}) {
 		switch key := field.S; {
 		case o.End != "" && key >= o.End || !strings.HasPrefix(key, o.Prefix):
 			return nil
@@ -379,7 +435,7 @@ func (n *namespace) delete(t *table, o *Op, out *Result) error {
 	}
 	n.meta.rows--
 	out.Version = n.next()
-	n.tx.Delete(n.tx.Table(rowTable), n.rows(t), ledger.Key{S: o.Key})
+	n.tx.Delete(n.rowsTable, n.rows(t), ledger.Key{S: o.Key})
 	return nil
 }
 
@@ -433,6 +489,7 @@ func (n *namespace) createTable(o *Op, out *Result) error {
 		return err
 	}
 	n.tx.Put(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table}, b)
+	n.forgetSeen()
 	return nil
 }
 
@@ -441,12 +498,13 @@ func (n *namespace) dropTable(o *Op, out *Result) error {
 	if err != nil {
 		return err
 	}
-	if n.tx.Count(n.tx.Table(rowTable), n.rows(t)) > 0 {
+	if n.tx.Count(n.rowsTable, n.rows(t)) > 0 {
 		return errRows(o.Table)
 	}
 	n.meta.tables--
 	out.Version = n.next()
 	n.tx.Delete(n.tx.Table(tableTable), n.cell, ledger.Key{S: o.Table})
+	n.forgetSeen()
 	return nil
 }
 

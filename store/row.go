@@ -97,26 +97,45 @@ func (d *Definition) selection(only []string) (list []int, err *Error) {
 
 // row converts a row for a client, with the selected columns.
 func (d *Definition) row(key string, r *stored, selected []int) Row {
-	out := Row{Key: key, Version: r.version, Columns: make(Columns, 0, len(selected))}
+	return Row{Key: key, Version: r.version, Columns: d.appendColumns(make(Columns, 0, len(selected)), r, selected)}
+}
+
+// appendColumns appends the selected columns of a row.
+func (d *Definition) appendColumns(to Columns, r *stored, selected []int) Columns {
 	for _, i := range selected {
 		if c := r.columns[i]; c != nil {
-			out.Columns = append(out.Columns, Column{d.Columns[i], c})
+			to = append(to, Column{d.Columns[i], c})
 		}
 	}
-	return out
+	return to
+}
+
+// size is that of the encoded row in a result, at most.
+func (d *Definition) size(key string, r *stored, selected []int) int {
+	n := rowSize + len(key)
+	for _, i := range selected {
+		if c := r.columns[i]; c != nil {
+			n += columnSize + len(d.Columns[i]) + len(c)
+		}
+	}
+	return n
 }
 
 // size is that of an encoded row in a result, at most.
 func (r *Row) size() int {
-	n := 32 + len(r.Key)
+	n := rowSize + len(r.Key)
 	for _, c := range r.Columns {
 		n += columnSize + len(c.Name) + len(c.Value)
 	}
 	return n
 }
 
-// columnSize is what an encoded column has besides its name and value, in bytes, at most.
-const columnSize = 12
+// rowSize is what an encoded row has besides its key and columns, and columnSize what a column has besides its name and
+// value, in bytes, at most.
+const (
+	rowSize    = 32
+	columnSize = 12
+)
 
 // size is that of an encoded table in a result, at most.
 func (t *Table) size(name string) int {

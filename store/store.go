@@ -53,6 +53,7 @@ type Application struct {
 	row     []byte             // that was encoded last
 	results []Result           // of the present transaction
 	answers encoder            // to the request that was executed last
+	scratch scratch
 
 	programs map[programID]program
 	parsed   int              // bytes of the sources of programs
@@ -193,6 +194,7 @@ const (
 // transaction executes ops, or refuses them, and adds the outcome to the answers, which have room for it up to bound.
 func (n *namespace) transaction(ops []Op, answers *encoder, bound int) (refused bool, err error) {
 	before, was, start := n.tx.Mark(), *n, len(*answers)
+	n.app.scratch.reset()
 	results := n.app.results[:0]
 	for range ops {
 		results = append(results, Result{})

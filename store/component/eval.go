@@ -229,14 +229,21 @@ func (m *machine) call(f []Value, x *syntax.CallExpr) Value {
 func (m *machine) called(f []Value, x *syntax.CallExpr) Value {
 	var receiver, callee Value
 	dot, isMethod := x.Fn.(*syntax.DotExpr)
-	if isMethod {
+	name, isBuiltin := builtinOf(x.Fn)
+	switch {
+	case isMethod:
 		receiver = m.eval(f, dot.X)
-	} else {
+	case isBuiltin:
+		m.step(1)
+	default:
 		callee = m.eval(f, x.Fn)
 	}
 	args, named := m.arguments(f, receiver, x.Args)
-	if isMethod {
+	switch {
+	case isMethod:
 		return m.method(dot.Name.Name, args, named)
+	case isBuiltin:
+		return m.builtin(name, args[1:], named)
 	}
 	switch callee := callee.(type) {
 	case *function:
@@ -246,6 +253,15 @@ func (m *machine) called(f []Value, x *syntax.CallExpr) Value {
 	}
 	m.fail("a %s cannot be called", TypeOf(callee))
 	return nil
+}
+
+// builtinOf returns the name of a function of the language that is called by it.
+func builtinOf(x syntax.Expr) (name string, is bool) {
+	id, is := x.(*syntax.Ident)
+	if !is || id.Binding.(*resolve.Binding).Scope != resolve.Universal {
+		return "", false
+	}
+	return id.Name, true
 }
 
 // arguments returns those of a call, after its receiver, on the stack; named is nil if there are none.

@@ -176,9 +176,16 @@ func text(r *store.Row, column string) string {
 
 // columns returns named values, given in pairs.
 func columns(pairs ...string) store.Columns {
+	size := 0
+	for i := 1; i < len(pairs); i += 2 {
+		size += len(pairs[i])
+	}
+	values := make([]byte, 0, size) // of all columns
 	c := make(store.Columns, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
-		c = append(c, store.Column{Name: pairs[i], Value: []byte(pairs[i+1])})
+		from := len(values)
+		values = append(values, pairs[i+1]...)
+		c = append(c, store.Column{Name: pairs[i], Value: values[from:len(values):len(values)]})
 	}
 	return c
 }

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-sdn/holdfast/store/component"
+)
+
+// scratch is memory that the transactions of an Application use one after the other, because what they need for their
+// components would otherwise be half of the garbage. What is taken from it is valid until the next transaction.
+type scratch struct {
+	text    []byte
+	columns Columns
+	only    []string
+	op      Op     // of the present call of a component
+	result  Result // likewise
+	// names are names of columns as values of components. Each has one place, which the next one with that place takes.
+	names [64]component.Value
+}
+
+// maxScratch bounds the bytes, and maxScratchColumns the columns, that are kept for the next transaction.
+const (
+	maxScratch        = 64 << 10
+	maxScratchColumns = 1024
+)
+
+// reset is called before a transaction.
+func (s *scratch) reset() {
+	clear(s.columns)
+	s.text, s.columns = s.text[:0], s.columns[:0]
+	if cap(s.text) > maxScratch {
+		s.text = nil
+	}
+	if cap(s.columns) > maxScratchColumns {
+		s.columns = nil
+	}
+}
+
+// name returns the name of a column as a value.
+func (s *scratch) name(of string) component.Value {
+	if of == "" {
+		return of
+	}
+	at := &s.names[(len(of)+int(of[0])+5*int(of[len(of)-1]))%len(s.names)]
+	if known, is := (*at).(string); !is || known != of {
+		*at = strings.Clone(of) // without the request that it is a part of
+	}
+	return *at
+}
+
+// dict returns columns as a dictionary. All values are parts of one string, which costs less than many short ones.
+func (s *scratch) dict(columns Columns) *component.Dict {
+	size := 0
+	for _, c := range columns {
+		size += len(c.Value)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	d := component.NewDict(len(columns))
+	for _, c := range columns {
+		from := all.Len()
+		all.Write(c.Value)
+		d.Set(s.name(c.Name), all.String()[from:])
+	}
+	return d
+}
+
+// columnsOf converts a dictionary of columns, which is not larger than a row.
+func (s *scratch) columnsOf(d *component.Dict) (Columns, error) {
+	size, from := 0, len(s.columns)
+	for k, v := range d.All {
+		if text, is := v.(string); is {
+			size += len(text)
+		}
+		if len(s.columns)-from == MaxColumns || size > MaxRow {
+			return nil, Fail(ComponentFailed, "a row has at most %d columns and %d bytes", MaxColumns, MaxRow)
+		}
+		name, is := k.(string)
+		if !is || !isName(name) {
+			return nil, Fail(ComponentFailed, "%v is not the name of a column: %s", k, nameRule)
+		}
+		b, err := s.bytesOf(v)
+		if err != nil {
+			return nil, err
+		}
+		s.columns = append(s.columns, Column{name, b})
+	}
+	return s.columns[from:len(s.columns):len(s.columns)], nil
+}
+
+// bytesOf converts the value of a column: a string, or a number in decimal.
+func (s *scratch) bytesOf(v component.Value) ([]byte, error) {
+	from := len(s.text)
+	switch v := v.(type) {
+	case string:
+		s.text = append(s.text, v...)
+	case int64:
+		s.text = strconv.AppendInt(s.text, v, 10)
+	default:
+		return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not a %s", component.TypeOf(v))
+	}
+	return s.text[from:len(s.text):len(s.text)], nil
+}
