@@ -267,11 +267,6 @@ func TestPathsOfForgottenSwitch(t *testing.T) {
 	w.put(crosses.name, d)
 	w.put("local", Definition{From: End{"1", 5}, To: End{"1", 6}})
 	w.settle()
-	for id, want := range map[app.Switch]int{1: 409, 9: 404} {
-		if got := w.forget(id); got != want {
-			t.Errorf("to forget switch %v: status %d, want %d", id, got, want)
-		}
-	}
 	w.watched = []watched{crosses}
 	w.down(1)
 	for at := range w.cables {
@@ -284,9 +279,7 @@ func TestPathsOfForgottenSwitch(t *testing.T) {
 	if v := w.view(ends.name); v.State != model.Removing {
 		t.Errorf("its first switch is down, but it is %+v", v)
 	}
-	if got := w.forget(1); got != 204 {
-		t.Errorf("status %d", got)
-	}
+	w.take(w.net.Forget(1))
 	w.settle()
 	for name, want := range map[string]model.State{ends.name: "none", begins.name: model.Refused,
 		"local": model.Refused, crosses.name: model.Up} {

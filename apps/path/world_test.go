@@ -23,7 +23,6 @@ type world struct {
 	t        apptest.Tester
 	net      *apptest.Net
 	app      *app.App
-	node     *app.App
 	wire     *app.App // stands for topology
 	choose   func(n int) int
 	switches map[app.Switch]*vswitch.Switch
@@ -69,10 +68,10 @@ func newWire() *app.App {
 }
 
 func newWorld(t apptest.Tester, groups uint64, choose func(int) int) *world {
-	w := &world{t: t, app: New(), node: node.New(), wire: newWire(), choose: choose, switches: map[app.Switch]*vswitch.Switch{},
+	w := &world{t: t, app: New(), wire: newWire(), choose: choose, switches: map[app.Switch]*vswitch.Switch{},
 		queues: map[app.Switch][]apptest.Sent{}, cables: map[app.PortOf]app.PortOf{},
 		dead: map[app.PortOf]bool{}, lost: map[app.PortOf]bool{}}
-	w.net = apptest.NewOf(t, groups, w.wire, w.node, w.app)
+	w.net = apptest.NewOf(t, groups, w.wire, node.New(), w.app)
 	w.net.Delay()
 	return w
 }
@@ -335,14 +334,6 @@ func (w *world) put(name string, d Definition) app.Response {
 	r := w.net.Call(w.app, "PUT /paths/{name}", app.Request{Values: map[string]string{"name": name}, Body: body})
 	w.take(w.net.Advance(0))
 	return r
-}
-
-// forget says that a switch does not come back, and returns the status of the answer.
-func (w *world) forget(id app.Switch) int {
-	w.t.Helper()
-	r := w.net.Call(w.node, "DELETE /switches/{switch}", app.Request{Values: map[string]string{"switch": id.String()}})
-	w.wait(quiet)
-	return r.Status
 }
 
 func (w *world) remove(name string) {

@@ -86,12 +86,10 @@ func newNode(a *app.App) *node {
 	app.Handle(a, func(m app.Reply) app.Cells { return at(m.Switch) }, n.reply)
 	app.Handle(a, func(m app.FlowRemoved) app.Cells { return at(m.Switch) }, n.flowRemoved)
 	app.HandleEmitted(a, func(m model.Change) app.Cells { return at(m.Switch) }, n.change)
-	named := func(r app.Request) app.Cells {
+	app.HandleHTTP(a, "GET /switches/{switch}", func(r app.Request) app.Cells {
 		id, _ := openflow.ParseDatapathID(r.Values["switch"])
 		return at(id)
-	}
-	app.HandleHTTP(a, "GET /switches/{switch}", named, n.status)
-	app.HandleHTTP(a, "DELETE /switches/{switch}", named, n.forget)
+	}, n.status)
 	return n
 }
 

@@ -2,11 +2,9 @@ package node
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -120,28 +118,4 @@ func (n *node) down(tx *app.Tx, id app.Switch) (err error) {
 func (n *node) switchForgotten(tx *app.Tx, m app.SwitchForgotten) error {
 	delete(n.checks, m.Switch)
 	return app.Emit(tx, model.NodeForgotten{Switch: m.Switch})
-}
-
-// forget deletes what there is of a switch that is down and does not come back. How often it had come up stays, so that
-// its old entries would be told from new ones if it came back nevertheless.
-func (n *node) forget(tx *app.Tx, r app.Request) (app.Response, error) {
-	id, err := openflow.ParseDatapathID(r.Values["switch"])
-	if err != nil {
-		return app.BadRequest(err)
-	}
-	s, known := n.states.Get(tx, id)
-	switch {
-	case !known:
-		return app.JSON(nil, false)
-	case s.Up || s.Start != 0 || s.Barrier != 0:
-		return app.Respond(nil, app.Refuse(http.StatusConflict, "switch %v is connected: disconnect it first", id))
-	}
-	for key := range n.flows.All(tx, id) {
-		n.flows.Delete(tx, id, key)
-	}
-	for group := range n.groups.All(tx, id) {
-		n.groups.Delete(tx, id, group)
-	}
-	n.states.Put(tx, id, state{Generation: s.Generation})
-	return app.Respond(nil, app.Emit(tx, model.NodeForgotten{Switch: id}))
 }
