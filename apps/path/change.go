@@ -220,20 +220,28 @@ func (v *visit) erase(id uint64, r *route) {
 // look has a path looked at soon.
 func (v *visit) look(id uint64) {
 	v.todo.Put(v.tx, all, id, true)
-	v.set(timerTurn, quiet)
+	v.await(quiet)
 }
 
-// turn looks at paths whose links have changed, and at those that wait for a change.
-func (v *visit) turn() {
+// await has a turn follow, unless one is to come: so what happens all the time does not postpone it for ever. One that
+// is long overdue has failed.
+func (v *visit) await(after time.Duration) {
+	now := v.tx.Now()
+	if v.c.Turn == 0 || now.UnixNano() > v.c.Turn+int64(time.Second) {
+		v.c.Turn = now.Add(after).UnixNano()
+		v.set(timerTurn, after)
+	}
+}
+
+// turn looks at paths whose links have changed, and at those that wait for a change. It reports whether there are more.
+func (v *visit) turn() (more bool) {
 	if !v.abandon() {
-		v.set(timerTurn, 1)
-		return
+		return true
 	}
 	n := 0
 	for id := range v.todo.All(v.tx, all) {
 		if n++; n > maxTurn || len(v.lines) > maxLines {
-			v.set(timerTurn, 1)
-			return
+			return true
 		}
 		v.todo.Delete(v.tx, all, id)
 		v.broken.Delete(v.tx, all, id)
@@ -241,6 +249,7 @@ func (v *visit) turn() {
 			v.review(id, &r)
 		}
 	}
+	return false
 }
 
 // review finds another route for a path if its own is broken.

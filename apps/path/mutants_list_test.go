@@ -30,6 +30,8 @@ var mutants = []mutation.Bug{
 		Before: "		v.look(id)\n	}\n}\n\n// giveUp", After: "		v.broken.Put(v.tx, all, id, true)\n	}\n}\n\n// giveUp"},
 	{Name: "leave a path that begins at a switch which is forgotten", File: "apps/path/change.go",
 		Before: "	case v.forgotten(r.Live.Hops[0].Switch):\n", After: "	case false:\n"},
+	{Name: "let each change of the network postpone what follows from it", File: "apps/path/change.go",
+		Before: "	if v.c.Turn == 0 || ", After: "	if v.c.Turn >= 0 || "},
 	{Name: "let the backup cross a link of the route", File: "apps/path/route.go",
 		Before: "g.Without(append(ends(g, between), links...)...)", After: "g.Without(links[:1]...)"},
 	{Name: "protect the first switch only", File: "apps/path/change.go",

@@ -98,6 +98,7 @@ type counters struct {
 	Paths   int
 	Last    uint64 // number of a path or route; they are never used again
 	Network uint64 // another one for each state of links and nodes; random, so that a graph which was kept is of it
+	Turn    int64  // when the next turn is due; 0: its timer is not set
 }
 
 type whereto struct {
@@ -196,7 +197,10 @@ func (v *visit) timer(m app.Timer) error {
 	case timerDrain:
 		v.drained()
 	case timerTurn:
-		v.turn()
+		if v.c.Turn = 0; v.turn() {
+			v.c.Turn = 0 // sooner than what has been found needs
+			v.await(1)
+		}
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (v *visit) push(o op) {
 	v.ops.Put(v.tx, o.Hop.Switch, l.Next, o)
 	l.Next++
 	if !l.Up {
-		v.set(timerTurn, quiet)
+		v.await(quiet)
 	}
 }
 
@@ -111,7 +111,7 @@ func (v *visit) changed(m model.Changed) error {
 	}
 	if m.Away { // what was on its way is sent again when the switch is back, unless it is given up
 		l.Up, l.Sent, l.Checked = false, 0, l.First
-		v.set(timerTurn, quiet)
+		v.await(quiet)
 		return nil
 	}
 	list := v.between(m.Switch, l.First, l.Sent)
@@ -193,7 +193,7 @@ func (v *visit) nodeForgotten(m model.NodeForgotten) error {
 			v.todo.Put(v.tx, all, id, true)
 		}
 	}
-	v.set(timerTurn, quiet)
+	v.await(quiet)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (v *visit) linkDown(m topology.LinkDown) error {
 // networkChanged makes the graph be computed again, and paths be looked at.
 func (v *visit) networkChanged() {
 	v.c.Network = rand.Uint64()
-	v.set(timerTurn, quiet)
+	v.await(quiet)
 }
 
 // network returns the links that are up in both directions, of switches that are up.

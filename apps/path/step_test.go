@@ -222,6 +222,23 @@ func TestPathsHaveTheirTags(t *testing.T) {
 	w.check()
 }
 
+// A network that changes all the time does not postpone what follows from that.
+func TestPathInNetworkThatChangesAllTheTime(t *testing.T) {
+	w := newWorld(t, 2, first)
+	w.ring(4)
+	p, d := w.watch(0, 1, 3)
+	w.put(p.name, d)
+	w.settle()
+	for range 10 {
+		w.cut(app.PortOf{Switch: 1, Port: 3})
+		for w.wait(quiet / 4); w.step(); {
+		}
+	}
+	if v := w.view(p.name); v.State != model.Up || w.cutOff(v.Route) {
+		t.Errorf("it is %+v", v)
+	}
+}
+
 // What somebody else removes at a switch is installed again.
 func TestPathIsRepaired(t *testing.T) {
 	w := newWorld(t, 2, first)
