@@ -2,6 +2,8 @@ package kandoo
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -77,7 +79,12 @@ type reading struct {
 func (k *kandoo) detect(a *app.App) {
 	at := func(id app.Switch) app.Cells { return app.Need(k.raised.Cell(id)) }
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, k.switchUp)
-	app.Handle(a, func(m app.Timer) app.Cells { return at(polled(m)) }, k.poll)
+	app.Handle(a, func(m app.Timer) app.Cells {
+		if m.Name == retry {
+			return app.Drop()
+		}
+		return at(polled(m))
+	}, k.poll)
 	app.Handle(a, func(m app.Reply) app.Cells { return at(m.Switch) }, k.reply)
 }
 
@@ -159,7 +166,8 @@ func (k *kandoo) reply(tx *app.Tx, m app.Reply) error {
 // tell tells the root what has changed.
 func (k *kandoo) tell(tx *app.Tx, id app.Switch, r *reading, passed time.Duration) error {
 	rate := func(key string) uint64 { return uint64(float64(r.grown[key]) / passed.Seconds()) }
-	for key, g := range r.flows {
+	for _, key := range slices.Sorted(maps.Keys(r.flows)) {
+		g := r.flows[key]
 		if _, raised := k.raised.Get(tx, id, key); raised || rate(key) < Threshold {
 			continue
 		}

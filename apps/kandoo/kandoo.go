@@ -104,6 +104,13 @@ func newApp(name string, detection ...app.TableOption) *app.App {
 	app.HandleEmitted(a, func(shrunk) app.Cells { return root }, k.shrunk)
 	app.HandleEmitted(a, func(fresh) app.Cells { return root }, k.fresh)
 	app.Handle(a, func(app.BarrierReply) app.Cells { return root }, k.confirmed)
+	app.Handle(a, func(app.Void) app.Cells { return root }, k.void)
+	app.Handle(a, func(t app.Timer) app.Cells {
+		if t.Name != retry {
+			return app.Drop()
+		}
+		return root
+	}, k.retry)
 	app.HandleHTTP(a, "GET /elephants", func(app.Request) app.Cells { return root }, k.list)
 	k.detect(a)
 	return a
@@ -128,7 +135,7 @@ func (k *kandoo) linkDown(tx *app.Tx, m topology.LinkDown) error {
 	})
 }
 
-// hostSeen moves the elephants to a host that has moved.
+// hostSeen moves the elephants to a host that has moved, or that was not known yet.
 func (k *kandoo) hostSeen(tx *app.Tx, h topology.HostSeen) error {
 	was, known := k.hosts.Get(tx, all, h.MAC)
 	k.hosts.Put(tx, all, h.MAC, h.At)
@@ -139,9 +146,6 @@ func (k *kandoo) hostSeen(tx *app.Tx, h topology.HostSeen) error {
 		k.unmeasure(tx, was.Switch, of13.Match(nil).WithEthSrc(h.MAC))
 	}
 	k.measure(tx, h.MAC, h.At, !known)
-	if !known {
-		return nil
-	}
 	return k.again(tx, func(e *elephant) bool { return e.Dst == h.MAC })
 }
 
@@ -301,6 +305,23 @@ func (k *kandoo) confirmed(tx *app.Tx, m app.BarrierReply) error {
 		return nil
 	}
 	return nil
+}
+
+// retry is the name of the root's timer.
+const retry = "retry"
+
+// void has the elephants choose again soon whose path a switch has not taken, because it was down or had just come up.
+func (k *kandoo) void(tx *app.Tx, v app.Void) error {
+	for _, e := range k.elephants.All(tx, all) {
+		if slices.Contains(e.Waits, barrier{v.Switch, v.XID}) {
+			return tx.SetTimer(retry, Interval, nil)
+		}
+	}
+	return nil
+}
+
+func (k *kandoo) retry(tx *app.Tx, _ app.Timer) error {
+	return k.again(tx, func(e *elephant) bool { return len(e.Waits) > 0 })
 }
 
 func text(p app.PortOf) string { return fmt.Sprintf("%s:%d", p.Switch, p.Port) }

@@ -29,7 +29,11 @@ func (w *cable) send(from *switchNode, data []byte) {
 	if to.sw == from {
 		to = w.ends[1]
 	}
-	if !w.up || to.sw == nil {
+	if !w.up {
+		return
+	}
+	if to.sw == nil {
+		w.s.leaves(from, data)
 		return
 	}
 	copies := w.s.copies(w.loss)

@@ -323,6 +323,22 @@ var mutants = []mutant{
 		"if r.Waiting--; r.Waiting == 0 {", "if r.Waiting--; r.Waiting <= 1 {"},
 	{"path: remove a path everywhere at once", "apps/path/change.go", "	v.push(first.op(leave, id, 0))\n",
 		"	v.push(first.op(leave, id, 0))\n	v.erase(id, first)\n"},
+	{"firewall: use a list that is not complete", "apps/firewall/firewall.go",
+		"if s.Installing == 0 || m.XID != s.Barrier {", "if s.Installing == 0 {"},
+	{"firewall: install a list where the one in use is", "apps/firewall/firewall.go",
+		"		e.TableID = spare(s.Table)\n", "		e.TableID = max(s.Table, first)\n"},
+	{"router: forward by any prefix", "openflow/packet/route.go",
+		"r.Prefix.Contains(to) && r.Prefix.Bits() > best {", "r.Prefix.Contains(to) && best < 0 {"},
+	{"router: forward a block in which there is a longer prefix", "openflow/packet/route.go",
+		"p.Bits() > best && p.Addr()", "p.Bits() > 128 && p.Addr()"},
+	{"router: answer for each host of a subnet", "apps/router/router.go", "at == i && source == m.Asks {",
+		"at == i && source.IsValid() {"},
+	{"monitor: tell of what is above a threshold each time", "network/monitor/poll.go",
+		"		c.monitor.raised.Put(c.tx, c.at, row, raised{k, s, value, c.tx.Now().UnixNano(), c.xid})\n", "		_ = row\n"},
+	{"kandoo: let a flow enter before the last switch has confirmed", "apps/kandoo/kandoo.go",
+		"len(e.Waits) == 0 {", "len(e.Waits) <= 1 {"},
+	{"kandoo: compare the first reply to a leader with nothing", "apps/kandoo/detect.go",
+		"r.last != nil && passed > 0 {", "passed > 0 {"},
 }
 
 // seeded returns the mutants as package mutation wants them.

@@ -183,6 +183,15 @@ var scenarios = map[string]string{
 	"tenants: send to many on all links":                          "testdata/suite-tenants.json",
 	"path: let frames enter before the last switch has confirmed": "testdata/suite-path.json",
 	"path: remove a path everywhere at once":                      "testdata/suite-path.json",
+
+	"firewall: use a list that is not complete":                     "testdata/suite-firewall.json",
+	"firewall: install a list where the one in use is":              "testdata/suite-firewall.json",
+	"router: forward by any prefix":                                 "testdata/suite-router.json",
+	"router: forward a block in which there is a longer prefix":     "testdata/suite-router.json",
+	"router: answer for each host of a subnet":                      "testdata/suite-router.json",
+	"monitor: tell of what is above a threshold each time":          "testdata/suite-monitor.json",
+	"kandoo: let a flow enter before the last switch has confirmed": "testdata/suite-kandoo.json",
+	"kandoo: compare the first reply to a leader with nothing":      "testdata/suite-kandoo.json",
 }
 
 // run runs the swarm with a bug. died is the message of its panic, if it panicked.

@@ -128,7 +128,7 @@ func (c *pathClient) arrives() bool {
 	return len(p.ends) == 1 && len(p.drops) == 0
 }
 
-func (t *pathTrial) look() {
+func (t *pathTrial) look(*switchNode, []byte) {
 	for _, c := range t.clients {
 		c.look()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/lab/census"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -25,9 +26,9 @@ type probeEnd struct {
 	frame []byte
 }
 
-// beyond returns the port at the other end of a link.
+// beyond returns the port at the other end of a link. Port 0 has none.
 func (n *switchNode) beyond(port of13.Port) (to app.PortOf, linked bool) {
-	if port == census.HostPort || int(port) > len(n.cables) || n.cables[port-1] == nil {
+	if port <= census.HostPort || int(port) > len(n.cables) || n.cables[port-1] == nil {
 		return to, false
 	}
 	for _, e := range n.cables[port-1].ends {
@@ -36,6 +37,23 @@ func (n *switchNode) beyond(port of13.Port) (to app.PortOf, linked bool) {
 		}
 	}
 	return to, true
+}
+
+// toward returns by which port each other switch sends what is for one, by shortest ways that do not cross a cable.
+func (s *simulation) toward(to openflow.DatapathID, without *cable) map[openflow.DatapathID]of13.Port {
+	ports := map[openflow.DatapathID]of13.Port{}
+	for reached := []openflow.DatapathID{to}; len(reached) > 0; reached = reached[1:] {
+		n := s.switches[reached[0]-1]
+		for i, w := range n.cables {
+			from, linked := n.beyond(of13.Port(i + 1))
+			if _, known := ports[from.Switch]; !linked || known || from.Switch == to || w == without {
+				continue
+			}
+			ports[from.Switch] = from.Port
+			reached = append(reached, from.Switch)
+		}
+	}
+	return ports
 }
 
 // probe follows a frame.
@@ -73,8 +91,7 @@ func (n *switchNode) forward(port of13.Port, frame []byte) (out []probeEnd) {
 	if !n.p.up {
 		return nil
 	}
-	n.sw.Frame(n.s.w.now, port, frame)
-	for _, f := range n.sw.Frames() {
+	for _, f := range n.sw.Trace(n.s.w.now, port, frame) {
 		out = append(out, probeEnd{app.PortOf{Switch: n.id, Port: f.Port}, bytes.Clone(f.Data)})
 	}
 	return out

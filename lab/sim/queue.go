@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	queues "github.com/holdfast-sdn/holdfast/apps/queue"
-	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -53,15 +52,11 @@ func (t *queueTrial) applications() []*app.App { return []*app.App{queues.New()}
 
 func (t *queueTrial) actor() ledger.Actor {
 	name := []string{onceQueue, leastQueue}[t.s.w.rand.IntN(2)]
-	shard, err := t.of.Callee("GET /{queue}", httpcall.Encode(app.Request{Values: map[string]string{"queue": name}}))
-	if err != nil {
-		t.s.w.fail("queue %s: %v", name, err)
-	}
-	return ledger.Actor{App: queues.Name, Shard: shard}
+	return t.callee("GET /{queue}", app.Request{Values: map[string]string{"queue": name}})
 }
 
 // look does nothing: it is about what is taken, whatever the switches do.
-func (t *queueTrial) look() {}
+func (t *queueTrial) look(*switchNode, []byte) {}
 
 func (t *queueTrial) start() {
 	for _, name := range []string{onceQueue, leastQueue} {

@@ -160,8 +160,11 @@ func NewScenario(seed uint64) Scenario {
 	}
 	switch {
 	case seed%40 == 12 || seed%40 == 23: // the second one has several groups
-		s.Suite = suite[seed/40%uint64(len(suite))].name
+		s.Suite = suite[(seed/40*2+seed%40/23)%uint64(len(suite))].name
 		s.Switches = max(s.Switches, 3)
+		if suite[s.tried()].agents {
+			s.StockEvery, s.LegacyEvery = 0, 0
+		}
 		s.Hosted = s.Hosted && !s.follows()
 	case seed%15 == 8 || seed%60 == 43: // likewise
 		drawForgets(seed, &s)
@@ -255,11 +258,13 @@ func (s Scenario) Validate() error {
 		return fmt.Errorf("clients call every %v, those of the store pause for %v, and operators forget switches "+
 			"every %v: choose 0 for none", s.CallEvery, s.StoreEvery, s.ForgetEvery)
 	case s.Suite != "" && (s.tried() < 0 || s.Switches < 3 || s.ForgetEvery > 0):
-		return fmt.Errorf("clients of %q in a network of %d switches, which are forgotten every %v: choose queue, "+
-			"tenants or path, 3 switches or more, and that none is forgotten", s.Suite, s.Switches, s.ForgetEvery)
+		return fmt.Errorf("clients of %q in a network of %d switches, which are forgotten every %v: choose one of %v, "+
+			"3 switches or more, and that none is forgotten", s.Suite, s.Switches, s.ForgetEvery, suiteNames())
 	case s.Hosted && s.follows():
 		return fmt.Errorf("clients of %q beside hosted applications: choose one of them, since the checkers execute "+
 			"the inputs of hosts again", s.Suite)
+	case s.tried() >= 0 && suite[s.tried()].agents && (s.StockEvery > 0 || s.LegacyEvery > 0):
+		return fmt.Errorf("clients of %q with switches without an agent: choose agents for all", s.Suite)
 	case s.RateLimit < 0:
 		return fmt.Errorf("%d messages a second of an actor: choose 1 or more, or 0 for no bound", s.RateLimit)
 	case s.LatePayloads < 0 || s.LatePayloads > time.Second:

@@ -34,6 +34,7 @@ type simulation struct {
 	replies     map[uint64]uint64 // requests that were answered, by key
 	store       *storeClients
 	looks       uint64
+	news        uint64          // what wires has told, also what was not committed
 	trials      []trial         // of the application that the scenario names, if any
 	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
 }

@@ -20,8 +20,8 @@ type trial interface {
 	start()
 	// actor draws one that can move.
 	actor() ledger.Actor
-	// look checks what all switches forward, after each command that one of them has executed.
-	look()
+	// look checks what switches forward, after each message that one of them has executed.
+	look(at *switchNode, msg []byte)
 	// unsettled says what is still to be done after the traffic; "" is nothing.
 	unsettled() string
 }
@@ -31,6 +31,7 @@ type tried struct {
 	name    string
 	wired   bool // it decides what switches forward, so there is no other that does
 	follows bool // its entries cannot be executed again: it draws random numbers, or keeps who has called
+	agents  bool // it sends SET_ASYNC, which switches without an agent do not get, and the checkers expect that they do
 	trial   func(*simulation) trial
 }
 
@@ -39,6 +40,10 @@ var suite = []tried{
 	{name: "queue", follows: true, trial: newQueueTrial},
 	{name: "tenants", wired: true, trial: newTenantsTrial},
 	{name: "path", wired: true, follows: true, trial: newPathTrial},
+	{name: "firewall", wired: true, trial: newFirewallTrial},
+	{name: "router", wired: true, follows: true, agents: true, trial: newRouterTrial},
+	{name: "monitor", follows: true, trial: newMonitorTrial},
+	{name: "kandoo", wired: true, follows: true, trial: newKandooTrial},
 }
 
 // tried is which of the suite a scenario names; negative if none.
@@ -85,15 +90,37 @@ func (s *simulation) insist(q ledger.Call, take func(reply []byte)) {
 }
 
 // look has what is tried look at the switches, after a message to one of them that may have changed its entries.
-func (s *simulation) look(msg []byte) {
+func (s *simulation) look(at *switchNode, msg []byte) {
 	unchanged := msg[1] == of13.TypePacketOut || msg[1] == of13.TypeEchoReply || msg[1] == of13.TypeEchoRequest
 	if unchanged || !s.scenario.wired() {
 		return
 	}
 	for _, t := range s.trials {
-		t.look()
+		t.look(at, msg)
 		s.looks++
 	}
+}
+
+// hearing is a trial whose hosts look at what they get.
+type hearing interface {
+	hear(at *switchNode, frame []byte)
+}
+
+// leaves hands the host of a switch a frame.
+func (s *simulation) leaves(at *switchNode, frame []byte) {
+	for _, t := range s.trials {
+		if h, is := t.(hearing); is {
+			h.hear(at, frame)
+		}
+	}
+}
+
+// suiteNames lists the applications that can be tried.
+func suiteNames() (list []string) {
+	for _, t := range suite {
+		list = append(list, t.name)
+	}
+	return list
 }
 
 // web is a client of an application over HTTP, which insists on each of its requests. It runs beside the controllers,
@@ -103,15 +130,18 @@ type web struct {
 	of *app.App
 }
 
-// ask makes a request. take is called with its answer.
-func (c web) ask(route string, q app.Request, take func(app.Response)) {
-	message := httpcall.Encode(q)
-	shard, err := c.of.Callee(route, message)
+// callee returns the actor that executes a request.
+func (c web) callee(route string, q app.Request) ledger.Actor {
+	shard, err := c.of.Callee(route, httpcall.Encode(q))
 	if err != nil {
 		c.s.w.fail("%s: %v", route, err)
-		return
 	}
-	call := ledger.Call{Actor: ledger.Actor{App: c.of.Name(), Shard: shard}, Name: route, Message: message}
+	return ledger.Actor{App: c.of.Name(), Shard: shard}
+}
+
+// ask makes a request. take is called with its answer.
+func (c web) ask(route string, q app.Request, take func(app.Response)) {
+	call := ledger.Call{Actor: c.callee(route, q), Name: route, Message: httpcall.Encode(q)}
 	c.s.insist(call, func(reply []byte) {
 		switch r, err := httpcall.Decode[app.Response](reply); {
 		case err != nil:
@@ -129,6 +159,7 @@ func (c web) ask(route string, q app.Request, take func(app.Response)) {
 func (s *simulation) wires() *app.App {
 	a := app.New("wires")
 	tell := func(tx *app.Tx, at app.PortOf, up bool) error {
+		s.news++
 		to, known := s.switches[at.Switch-1].beyond(at.Port)
 		link := topology.Link{From: at, To: to}
 		switch {

@@ -135,7 +135,7 @@ func (l *uplink) data(piece []byte) {
 		}
 		n.sw.Message(n.s.w.now, l.id, msg)
 		n.transmit()
-		n.s.look(msg)
+		n.s.look(n, msg)
 	})
 	if err != nil {
 		n.s.w.fail("switch %s got %v from %s", n.id, err, l.address)

@@ -121,7 +121,7 @@ func vlanOf(frame []byte) uint16 {
 	return binary.BigEndian.Uint16(frame[14:]) & 0xfff
 }
 
-func (t *tenantsTrial) look() {
+func (t *tenantsTrial) look(*switchNode, []byte) {
 	for _, c := range t.clients {
 		for _, n := range t.s.switches {
 			for _, from := range machines {

@@ -109,6 +109,7 @@ type Switch struct {
 	taken    bool   // frames were returned, and may be dropped at the next input
 	free     []*packet
 	budget   int // steps left for the current packet
+	tracing  bool
 	counters Counters
 
 	// While a bundle is rehearsed nothing is sent, and undo restores the switch.
@@ -192,6 +193,15 @@ func (s *Switch) Frame(now time.Duration, no of13.Port, frame []byte) {
 	s.endPacket()
 }
 
+// Trace returns what leaves the switch of a frame that arrives at a port, as Frame and Frames do. No flow entry counts
+// the frame, and no controller hears of it.
+func (s *Switch) Trace(now time.Duration, no of13.Port, frame []byte) []Frame {
+	s.tracing = true
+	defer func() { s.tracing = false }()
+	s.Frame(now, no, frame)
+	return s.Frames()
+}
+
 // isFragment reports whether p is a fragment of an IP packet.
 func isFragment(p *packet) bool {
 	switch l3 := p.layers.l3; {
@@ -241,7 +251,9 @@ func (s *Switch) pipeline(p *packet) {
 			return // no table-miss entry: dropped (section 5.4)
 		}
 		t.matched++
-		f.count(s.now, len(p.data))
+		if !s.tracing {
+			f.count(s.now, len(p.data))
+		}
 		p.table, p.cookie, p.miss = t.id, f.cookie, f.isMiss()
 		g := f.program
 		if m := s.meters[g.meter]; g.meter != 0 && m != nil && !m.pass(s.now, p) {
@@ -274,7 +286,7 @@ func (f *flow) count(now time.Duration, size int) {
 
 // packetIn sends p to every controller that wants it (section 6.1.2).
 func (s *Switch) packetIn(p *packet, reason uint8, maxLen uint16) {
-	if in := s.ports[p.inPort]; in != nil && in.Config&of13.PortConfigNoPacketIn != 0 {
+	if in := s.ports[p.inPort]; s.tracing || in != nil && in.Config&of13.PortConfigNoPacketIn != 0 {
 		return
 	}
 	if !slices.ContainsFunc(s.conns, func(c *conn) bool { return c.wantsPacketIn(reason) }) {

@@ -153,7 +153,7 @@ func (m *monitor) set(tx *app.Tx, t Trigger) error {
 	if n > 0 {
 		return nil // the switch is polled already
 	}
-	return tx.SetTimer(timer, pause(0), nil)
+	return tx.SetTimer(timer, pause(tx, t.Switch, 0), nil)
 }
 
 // remove removes a trigger. The timer ends by itself when there is none.
@@ -169,14 +169,16 @@ func (m *monitor) remove(tx *app.Tx, id app.Switch, trigger string) {
 // timer is the name of the one timer of a switch, which is due when it is to be polled.
 const timer = "poll"
 
-// pause returns when to poll a switch that is to be polled after a time.
-func pause(after time.Duration) time.Duration {
-	return after + time.Duration(rand.Int64N(int64(Interval/2))) - min(after, Interval/4)
+// pause returns when to poll a switch that is to be polled after a time. It depends on the switch and the time only, so
+// that the simulator can repeat a run.
+func pause(tx *app.Tx, id app.Switch, after time.Duration) time.Duration {
+	r := rand.New(rand.NewPCG(uint64(id), uint64(tx.Now().UnixNano())))
+	return after + time.Duration(r.Int64N(int64(Interval/2))) - min(after, Interval/4)
 }
 
 func (m *monitor) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	for range m.triggers.All(tx, up.Switch) {
-		return tx.SetTimer(timer, pause(0), nil)
+		return tx.SetTimer(timer, pause(tx, up.Switch, 0), nil)
 	}
 	return nil
 }

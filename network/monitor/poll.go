@@ -95,7 +95,7 @@ func (m *monitor) reply(tx *app.Tx, r app.Reply) error {
 	if err := c.gone(); err != nil {
 		return err
 	}
-	return tx.SetTimer(timer, pause(Interval), m.answered(r.Switch).data())
+	return tx.SetTimer(timer, pause(tx, r.Switch, Interval), m.answered(r.Switch).data())
 }
 
 func kindOf(p of13.Part) Kind {
