@@ -84,7 +84,7 @@ func (r Request) validate() error {
 	case n > MaxDatapaths:
 		return fmt.Errorf("%d datapath ids: a certificate has at most %d; give each switch its own", n, MaxDatapaths)
 	}
-	return r.Identity.validate()
+	return r.Identity.Validate()
 }
 
 // validDNS is what a certificate takes for a host name.

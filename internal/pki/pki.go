@@ -23,12 +23,14 @@ const (
 	Controller Role = "controller" // one of the group
 	Agent      Role = "agent"      // beside a switch
 	Switch     Role = "switch"     // with an agent or without; it only connects to others
-	Operator   Role = "operator"   // a person or program that uses the API of the controllers
+	Viewer     Role = "viewer"     // a person or program that reads the API of the controllers, and applications
+	Operator   Role = "operator"   // one that also changes what a cluster does, but not who belongs to it
+	Admin      Role = "admin"      // one that may do everything
 	Client     Role = "client"     // a program that uses the applications that controllers serve over HTTP
 )
 
 // Roles are all of them.
-var Roles = []Role{Controller, Agent, Switch, Operator, Client}
+var Roles = []Role{Controller, Agent, Switch, Viewer, Operator, Admin, Client}
 
 // Identity is who the holder of a certificate is. The certificate has it as a URI among its
 // alternative names: holdfast://controller/c1.
@@ -75,7 +77,8 @@ func (i Identity) uri() *url.URL {
 // as in the cluster file; it is also the name of a file
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
-func (i Identity) validate() error {
+// Validate returns an error if there is no such role, or if the name cannot be one.
+func (i Identity) Validate() error {
 	if !slices.Contains(Roles, i.Role) {
 		return fmt.Errorf("unknown role %q; known: %s", i.Role, roleList())
 	}
@@ -110,7 +113,7 @@ func Of(cert *x509.Certificate) (Identity, error) {
 		return Identity{}, fmt.Errorf("it is of both %s and %s: one certificate is for one holder", found[0], found[1])
 	}
 	// No other spelling of the same, with a query or an escape: what is compared later is the whole.
-	if err := found[0].validate(); err != nil || !slices.ContainsFunc(cert.URIs,
+	if err := found[0].Validate(); err != nil || !slices.ContainsFunc(cert.URIs,
 		func(u *url.URL) bool { return u.String() == found[0].uri().String() }) {
 		return Identity{}, errors.Join(errors.New("its alternative name is not of the form holdfast://ROLE/NAME"), err)
 	}

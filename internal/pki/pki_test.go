@@ -221,7 +221,7 @@ func TestRenew(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	dir := authority(t)
 	for want, r := range map[string]pki.Request{
-		`unknown role "admin"`: request("admin", "x"),
+		`unknown role "root"`: request("root", "x"),
 		`name "C 1"`:           request(pki.Agent, "C 1"),
 		`name "../c1"`:         request(pki.Agent, "../c1"),
 		`0 days`:               {Identity: pki.Identity{Role: pki.Agent, Name: "x"}},
