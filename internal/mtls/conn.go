@@ -166,7 +166,14 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// PeerOf returns the identity of the peer whose request has this context; zero and false if it is not over TLS.
+// ConnOf returns the connection of a request, which WithConn has put into its context; nil if there is none.
+func ConnOf(ctx context.Context) net.Conn {
+	conn, _ := ctx.Value(connKey{}).(net.Conn)
+	return conn
+}
+
+// PeerOf returns the identity of the peer whose request has this context; zero and false if it is not over TLS, or has
+// no certificate.
 func PeerOf(ctx context.Context) (pki.Identity, bool) {
 	conn, is := ctx.Value(connKey{}).(*Conn)
 	if !is {
@@ -202,22 +209,32 @@ func (c *Credentials) Dial(ctx context.Context, address string, p Policy) (net.C
 // Listener wraps the connections of l in TLS, for peers that p accepts. The first Read or Write of a connection does
 // the handshake, under the deadline that is set for it.
 func (c *Credentials) Listener(l net.Listener, p Policy) net.Listener {
-	return &listener{l, c, pki.Of, p, nil, nil}
+	return &listener{Listener: l, credentials: c, identify: pki.Of, policy: p}
 }
 
 // ListenerOf is Listener for peers that identify knows.
 func (c *Credentials) ListenerOf(l net.Listener, identify Identify, p Policy) net.Listener {
-	return &listener{l, c, identify, p, nil, nil}
+	return &listener{Listener: l, credentials: c, identify: identify, policy: p}
 }
 
-// TellingListener is Listener for a server that does not log why a connection ends, such as that of net/http. It logs
-// refusals itself, as those of what. protocols are those above TLS that it offers (ALPN, RFC 7301).
-func (c *Credentials) TellingListener(l net.Listener, p Policy, what string, protocols ...string) net.Listener {
+// Web says whom a server of HTTP accepts.
+type Web struct {
+	Policy    Policy
+	Anonymous bool     // also those without a certificate, who have to say in each request who they are
+	What      string   // it is, for the log
+	Protocols []string // above TLS that it offers (ALPN, RFC 7301)
+}
+
+// WebListener is Listener for a server that does not log why a connection ends, such as that of net/http. It logs
+// refusals itself.
+func (c *Credentials) WebListener(l net.Listener, w Web) net.Listener {
 	incidents := incident.New(c.log)
-	return &listener{l, c, pki.Of, p, func(from net.Addr, err error) {
+	tell := func(from net.Addr, err error) {
 		host, _, _ := net.SplitHostPort(from.String())
-		incidents.Warn(host, "connection refused", "to", what, "remote", from, "error", err)
-	}, protocols}
+		incidents.Warn(host, "connection refused", "to", w.What, "remote", from, "error", err)
+	}
+	return &listener{Listener: l, credentials: c, identify: pki.Of, policy: w.Policy, tell: tell,
+		protocols: w.Protocols, anonymous: w.Anonymous}
 }
 
 type listener struct {
@@ -227,6 +244,7 @@ type listener struct {
 	policy      Policy
 	tell        func(from net.Addr, err error) // may be nil
 	protocols   []string
+	anonymous   bool // peers without a certificate are accepted
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -236,6 +254,16 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 	cfg := l.credentials.config(x509.ExtKeyUsageClientAuth, l.identify, l.policy)
 	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection looks at it
+	if l.anonymous {
+		cfg.ClientAuth = tls.RequestClientCert
+		known := cfg.VerifyConnection
+		cfg.VerifyConnection = func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 {
+				return nil
+			}
+			return known(s)
+		}
+	}
 	cfg.NextProtos = l.protocols
 	conn := l.credentials.newConn(raw, cfg, tls.Server)
 	if l.tell != nil {

@@ -222,10 +222,10 @@ func TestMistakes(t *testing.T) {
 	dir := authority(t)
 	for want, r := range map[string]pki.Request{
 		`unknown role "root"`: request("root", "x"),
-		`name "C 1"`:           request(pki.Agent, "C 1"),
-		`name "../c1"`:         request(pki.Agent, "../c1"),
-		`0 days`:               {Identity: pki.Identity{Role: pki.Agent, Name: "x"}},
-		`3651 days`:            {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 3651},
+		`name "C 1"`:          request(pki.Agent, "C 1"),
+		`name "../c1"`:        request(pki.Agent, "../c1"),
+		`0 days`:              {Identity: pki.Identity{Role: pki.Agent, Name: "x"}},
+		`3651 days`:           {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 3651},
 		`address "h:1"`: {Identity: pki.Identity{Role: pki.Agent, Name: "x"}, Days: 1,
 			Addresses: []string{"h:1"}},
 	} {
