@@ -290,6 +290,7 @@ func (q *inquiry) ask(ctx context.Context, p Peer, path string, said any) error 
 	if err != nil {
 		return err
 	}
+	q.c.cfg.Guard.Ask(req)
 	resp, err := q.http.Do(req)
 	switch in, ok := errors.AsType[*url.Error](err); {
 	case ok && in.Timeout():

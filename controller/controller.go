@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/watchdog"
@@ -58,6 +59,7 @@ type Config struct {
 	Duty           *Duty            // of the leader of the first group; nil for none
 	Optimizer      *OptimizerConfig // nil: no actor moves by itself
 	Audit          Auditor          // what the ledgers hold; nil for none
+	Guard          *access.Guard    // of API and REST; nil: everybody may do everything
 	Logger         *slog.Logger     // must be set
 
 	Peers []Peer // the controllers of the cluster file

@@ -53,7 +53,7 @@ func (c *Controller) endDuty() {
 	<-c.tended
 }
 
-func (c *Controller) serveDuty(mux *http.ServeMux) {
+func (c *Controller) serveDuty(mux *routes) {
 	if c.cfg.Duty == nil {
 		return
 	}

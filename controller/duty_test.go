@@ -58,7 +58,7 @@ func TestDutyReport(t *testing.T) {
 			with := &Controller{cfg: c.cfg, log: c.log}
 			with.groups.add(c.system())
 			with.cfg.Duty = duty
-			mux := http.NewServeMux()
+			mux := &routes{ServeMux: http.NewServeMux()}
 			with.serveDuty(mux)
 			w := httptest.NewRecorder()
 			mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", duty.Path, nil))

@@ -237,7 +237,7 @@ func (g *group) checkChange(s consensus.Status, change MemberChange) error {
 // changeTimeout bounds one step of a change. It is shorter than the write timeout of the API.
 const changeTimeout = 5 * time.Second
 
-func (c *Controller) serveMembers(mux *http.ServeMux) {
+func (c *Controller) serveMembers(mux *routes) {
 	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
 		g := c.system()
 		s := g.node.Status()
@@ -285,7 +285,7 @@ const maxRequest = 4 << 10
 
 // serveChange serves requests that change something at once: change gets what is asked for, and returns the answer. Its
 // context ends after changeTimeout.
-func serveChange[Q, A any](c *Controller, mux *http.ServeMux, path string,
+func serveChange[Q, A any](c *Controller, mux *routes, path string,
 	change func(context.Context, Q) (A, error)) {
 	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
 		var q Q

@@ -13,7 +13,7 @@ import (
 // ask sends a request to the API of a controller and returns the answer.
 func ask(t *testing.T, c *Controller, method, path, contentType, body string) (code int, text string) {
 	t.Helper()
-	mux := http.NewServeMux()
+	mux := &routes{ServeMux: http.NewServeMux()}
 	c.serveMembers(mux)
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", contentType)

@@ -165,7 +165,7 @@ func (o *optimizing) get() Placement {
 var errPinned = errors.New("the actor has been pinned")
 
 // servePlacement serves what the optimizer has decided, at the leader of the system group.
-func (c *Controller) servePlacement(mux *http.ServeMux) {
+func (c *Controller) servePlacement(mux *routes) {
 	mux.HandleFunc("GET /v1/placement", func(w http.ResponseWriter, r *http.Request) {
 		g := c.system()
 		switch s := g.node.Status(); {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	replica "github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
@@ -63,7 +64,7 @@ func newREST(c *Controller) *rest {
 		DialContext:           c.dialREST,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
 	}}
-	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: 5 * time.Second,
+	r.web = newWeb(c.log, &http.Server{Handler: http.HandlerFunc(r.guard), ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:  bodyTimeout,
 		WriteTimeout: bodyTimeout + requestTimeout + 2*answerTimeout, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: 64 << 10, Protocols: protocols(), ConnContext: mtls.WithConn,
@@ -94,6 +95,15 @@ func (r *rest) close() error {
 	defer r.leader.CloseIdleConnections()
 	r.cancel()
 	return r.web.close()
+}
+
+// guard lets only those use an application who may.
+func (r *rest) guard(w http.ResponseWriter, in *http.Request) {
+	path := in.URL.Path
+	if !access.Known(path) {
+		path = access.Applications
+	}
+	r.c.cfg.Guard.Serve(w, in, path, http.HandlerFunc(r.serve))
 }
 
 func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
@@ -259,6 +269,7 @@ func (r *rest) forward(w http.ResponseWriter, in *http.Request, leader string) {
 				}
 			}
 			p.Out.Header.Set(forwarded, "1")
+			access.Forward(p.In.Context(), p.Out.Header)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			if why := context.Cause(in.Context()); errors.Is(why, replay.ErrLeaderChanged) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -345,7 +346,40 @@ type api struct {
 // /v1/advice, /v1/members, /v1/drain, /v1/move, /v1/pin, /v1/resume, /v1/forget, /v1/placement and
 // /v1/apps/{app}/tables, and what the leader's duty reports.
 func (c *Controller) serveAPI(l net.Listener) *api {
-	mux := http.NewServeMux()
+	mux, asks := c.apiRoutes()
+	w := newWeb(c.log, &http.Server{Handler: c.guarded(mux), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: 30 * time.Second, ConnContext: mtls.WithConn})
+	w.start(l)
+	return &api{w, asks}
+}
+
+// routes are paths that are served.
+type routes struct {
+	*http.ServeMux
+	patterns []string
+}
+
+// HandleFunc is that of http.ServeMux.
+func (r *routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
+	r.patterns = append(r.patterns, pattern)
+	r.ServeMux.HandleFunc(pattern, h)
+}
+
+// guarded lets only those use a path who may: access has the roles.
+func (c *Controller) guarded(mux *routes) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, pattern := mux.Handler(r)
+		if pattern == "" {
+			mux.ServeHTTP(w, r) // it says that there is no such path
+			return
+		}
+		c.cfg.Guard.Serve(w, r, pattern, mux)
+	})
+}
+
+// apiRoutes are the paths of the API.
+func (c *Controller) apiRoutes() (*routes, *inquiry) {
+	mux := &routes{ServeMux: http.NewServeMux()}
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		s, err := c.Status(r.Context())
 		if err != nil {
@@ -366,10 +400,7 @@ func (c *Controller) serveAPI(l net.Listener) *api {
 	c.servePlacement(mux)
 	c.serveTables(mux)
 	c.serveDuty(mux)
-	w := newWeb(c.log, &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: 30 * time.Second})
-	w.start(l)
-	return &api{w, asks}
+	return mux, asks
 }
 
 func (a *api) close() error {

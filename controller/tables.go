@@ -118,7 +118,7 @@ func (c *Controller) running(app string) (groups []*group, err error) {
 }
 
 // serveTables handles one request at a time, to bound its memory. It leaves out ledger.SecretTable.
-func (c *Controller) serveTables(mux *http.ServeMux) {
+func (c *Controller) serveTables(mux *routes) {
 	turn := make(chan struct{}, 1)
 	mux.HandleFunc("GET /v1/apps/{app}/tables", func(w http.ResponseWriter, r *http.Request) {
 		select {

@@ -54,7 +54,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	id, _ := s.leader()
-	mux := http.NewServeMux()
+	mux := &routes{ServeMux: http.NewServeMux()}
 	s.controllers[id].serveTables(mux)
 	ask := func(app string, want int, answer any) string {
 		w := httptest.NewRecorder()

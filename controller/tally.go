@@ -215,7 +215,7 @@ func messageName(r *ledger.Report, t tally.Type) string {
 
 // serveTallies serves what this controller has counted at /v1/tally, where POST stops and starts that, and what all
 // have counted at /v1/actors, /v1/matrix and /v1/advice.
-func (q *inquiry) serveTallies(mux *http.ServeMux) {
+func (q *inquiry) serveTallies(mux *routes) {
 	mux.HandleFunc("GET /v1/tally", answers(q, q.c.Tally))
 	mux.HandleFunc("POST /v1/tally", func(w http.ResponseWriter, r *http.Request) {
 		var counting Counting

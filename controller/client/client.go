@@ -25,13 +25,15 @@ import (
 // Client asks the controllers of one cluster. It is safe for concurrent use.
 type Client struct {
 	cluster *config.Cluster
+	token   string // "": none
 	http    *http.Client
 	waiting func(string)
 }
 
-// New returns a client. With TLS in the cluster file it reads the certificate of the operator. While a method has to
+// New returns a client. With TLS in the cluster file it reads the certificate of whoever uses the command line. Each
+// request has the token, if that is not "". While a method has to
 // wait, it calls waiting after a second, and then every five seconds, with a line that says for what; nil for nobody.
-func New(cluster *config.Cluster, log *slog.Logger, waiting func(string)) (*Client, error) {
+func New(cluster *config.Cluster, log *slog.Logger, token string, waiting func(string)) (*Client, error) {
 	dial, err := access.OfOperator(cluster, log)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func New(cluster *config.Cluster, log *slog.Logger, waiting func(string)) (*Clie
 	if waiting == nil {
 		waiting = func(string) {}
 	}
-	return &Client{cluster, &http.Client{Transport: transport}, waiting}, nil
+	return &Client{cluster, token, &http.Client{Transport: transport}, waiting}, nil
 }
 
 // Close closes the connections that are idle.
@@ -92,6 +94,9 @@ func (c *Client) call(ctx context.Context, to config.Controller, method, path st
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask controller %s: %w", to.Name, err)

@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 			cluster.Controllers = append(cluster.Controllers, config.Controller{Name: []string{"c1", "c2", "c3"}[i],
 				API: strings.TrimPrefix(server.URL, "http://")})
 		}
-		o, err := New(cluster, slog.New(slog.DiscardHandler), nil)
+		o, err := New(cluster, slog.New(slog.DiscardHandler), "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

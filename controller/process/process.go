@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/optimizer"
 	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/auditlog"
 	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -105,10 +106,12 @@ func Regroup(cluster *config.Cluster, name string, log *slog.Logger) error {
 }
 
 // run is the controller from its start to its end.
-func run(ctx context.Context, cfg Config, me config.Controller) error {
+func run(ctx context.Context, cfg Config, me config.Controller) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	own, err := assemble(ctx, cfg, me)
+	changes := openChanges(cfg.Cluster, me.Name, cfg.Logger)
+	defer func() { err = errors.Join(err, changes.Close()) }() // after the controller, which asks for no more
+	own, err := assemble(ctx, cfg, me, changes)
 	if err != nil {
 		return errors.Join(err, closeUnused(own))
 	}
@@ -142,7 +145,7 @@ func run(ctx context.Context, cfg Config, me config.Controller) error {
 
 // assemble makes the configuration of the controller, and opens what it listens on and writes to. It returns what it
 // opened even if it fails.
-func assemble(ctx context.Context, cfg Config, me config.Controller) (controller.Config, error) {
+func assemble(ctx context.Context, cfg Config, me config.Controller, changes *auditlog.Log) (controller.Config, error) {
 	s := cfg.Cluster
 	own := controller.Config{
 		Name:           me.Name,
@@ -197,13 +200,17 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 		own.REST = secure.REST(own.REST, cfg.Logger)
 	}
 	own.Consensus.Listener = secure.Members(own.Consensus.Listener)
+	var key *clusterkey.Key
 	if secure == nil {
-		if err := addKey(&own, s); err != nil {
+		if key, err = addKey(&own, s); err != nil {
 			return own, err
 		}
 	} else {
 		own.Consensus.Dial, own.Consensus.Admit = secure.DialMember, secure.Admit
 		own.DialAPI = secure.DialController
+	}
+	if own.Guard, err = access.NewGuard(ctx, s, key, changes, cfg.Logger); err != nil {
+		return own, err
 	}
 	if cfg.Duty != nil {
 		own.Duty = cfg.Duty(secure)
@@ -220,22 +227,29 @@ func assemble(ctx context.Context, cfg Config, me config.Controller) (controller
 
 // addKey authenticates the connections to the other controllers by the key of the cluster, which was made by init. A
 // cluster that is older than keys has none.
-func addKey(own *controller.Config, s *config.Cluster) error {
+func addKey(own *controller.Config, s *config.Cluster) (*clusterkey.Key, error) {
 	key, err := clusterkey.Load(s.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		own.Logger.Warn("anybody who reaches the port for the other controllers can pretend to be one: there is no "+
 			"key of the cluster, and no tls; make a file with 64 random hexadecimal digits, and copy it to all "+
 			"controllers", "file", filepath.Join(s.Data, clusterkey.File))
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	own.Consensus.Listener = key.Listener(own.Consensus.Listener)
 	own.Consensus.Dial = func(ctx context.Context, _ uint64, address string) (net.Conn, error) {
 		return key.Dial(ctx, address)
 	}
-	return nil
+	return key, nil
+}
+
+// openChanges opens the log of who asks this controller for changes. It is beside the folder of the controller, which is
+// removed when the controller begins anew.
+func openChanges(s *config.Cluster, name string, log *slog.Logger) *auditlog.Log {
+	_ = os.MkdirAll(s.Data, 0o755) // else opening the file tells
+	return auditlog.Open(filepath.Join(s.Data, name+"-audit.log"), log)
 }
 
 // groups are those of the cluster, as this controller sees them.

@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() { ended <- Run(ctx, cfg) }()
-	c, err := client.New(s, cfg.Logger, nil)
+	c, err := client.New(s, cfg.Logger, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

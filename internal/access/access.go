@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
@@ -34,6 +35,7 @@ type Controller struct {
 	dialer
 	admission
 	members map[uint64]string // names of the controllers in the cluster file, by id
+	tokens  bool              // those who have one need no certificate
 }
 
 // OfController reads the certificate of a controller, and watches its files until ctx ends. It returns nil if the
@@ -47,7 +49,7 @@ func OfController(ctx context.Context, cluster *config.Cluster, name string, log
 		return nil, err
 	}
 	go c.Watch(ctx)
-	a := &Controller{dialer{c, map[string]string{}}, admissionOf(cluster), map[uint64]string{}}
+	a := &Controller{dialer{c, map[string]string{}}, admissionOf(cluster), map[uint64]string{}, cluster.Tokens != ""}
 	for _, n := range cluster.Controllers {
 		a.names[n.API], a.names[n.REST], a.members[n.ID] = n.Name, n.Name, n.Name
 	}
@@ -71,22 +73,24 @@ func (a *Controller) AdmitSwitch(conn net.Conn, id openflow.DatapathID, agent bo
 	return a.admit(conn, id, agent)
 }
 
-// API accepts operators and other controllers, and logs why others are refused. Without TLS it logs who speaks it.
+// API accepts those who may use the API, of which a Guard looks at each request, and logs why others are refused.
+// Without TLS it logs who speaks it.
 func (a *Controller) API(l net.Listener, log *slog.Logger) net.Listener {
 	if a == nil {
 		return mtls.Plain(l, log, "the API")
 	}
-	return a.credentials.TellingListener(l, mtls.Role(pki.Operator, pki.Controller), "the API")
+	return a.credentials.WebListener(l, mtls.Web{What: "the API", Anonymous: a.tokens,
+		Policy: mtls.Role(pki.Viewer, pki.Operator, pki.Admin, pki.Controller)})
 }
 
-// REST accepts clients of applications, operators and other controllers, and logs why others are refused. Without TLS
-// it logs who speaks it.
+// REST accepts those whom API accepts, and clients of applications.
 func (a *Controller) REST(l net.Listener, log *slog.Logger) net.Listener {
 	const what = "the applications over HTTP"
 	if a == nil {
 		return mtls.Plain(l, log, what)
 	}
-	return a.credentials.TellingListener(l, mtls.Role(pki.Client, pki.Operator, pki.Controller), what, "h2", "http/1.1")
+	return a.credentials.WebListener(l, mtls.Web{What: what, Anonymous: a.tokens, Protocols: []string{"h2", "http/1.1"},
+		Policy: mtls.Role(pki.Client, pki.Viewer, pki.Operator, pki.Admin, pki.Controller)})
 }
 
 // Members accepts other controllers. Which one it is Admit checks, once it has said so.
@@ -161,17 +165,27 @@ func (a *Agent) AdmitSwitch(conn net.Conn, id openflow.DatapathID) error {
 	return a.admit(conn, id, false)
 }
 
-// operatorName replaces {name} in the cluster file for the command line.
-const operatorName = "operator"
+// operatorNames replace {name} in the cluster file for the command line: the first whose certificate is there.
+var operatorNames = []string{"admin", "operator", "viewer"}
 
-// OfOperator reads the certificate of an operator, and returns what connects to the API of controllers; nil if the
-// cluster has no TLS.
+func operatorName(t config.TLS) string {
+	for _, name := range operatorNames {
+		if _, err := os.Stat(t.Of(name).Cert); err == nil {
+			return name
+		}
+	}
+	return string(pki.Operator) // reading its certificate tells what is wrong
+}
+
+// OfOperator reads the certificate of who uses the command line, and returns what connects to the API of controllers;
+// nil if the cluster has no TLS.
 func OfOperator(cluster *config.Cluster, log *slog.Logger) (func(context.Context, string) (net.Conn, error), error) {
 	if cluster.TLS == nil {
 		return nil, nil
 	}
 	// what is denied is on the machines of controllers and agents
-	c, err := load(*cluster.TLS, "", operatorName, mtls.Role(pki.Operator, pki.Controller), log)
+	c, err := load(*cluster.TLS, "", operatorName(*cluster.TLS),
+		mtls.Role(pki.Viewer, pki.Operator, pki.Admin, pki.Controller), log)
 	if err != nil {
 		return nil, err
 	}

@@ -72,17 +72,22 @@ type waiting struct {
 	stored chan<- error // nil: nobody waits. Capacity 1
 }
 
-// Open appends to the file at path, which it makes if need be.
-func Open(path string, log *slog.Logger) (*Log, error) { return open(path, maxFile, log) }
+// Open appends to the file at path, which it makes if need be. If it cannot, requests are refused until it can.
+func Open(path string, log *slog.Logger) *Log { return open(path, maxFile, log) }
 
-func open(path string, most int64, log *slog.Logger) (*Log, error) {
+func open(path string, most int64, log *slog.Logger) *Log {
 	l := &Log{path: path, maxFile: most, log: log, in: make(chan waiting, maxWaiting), ended: make(chan error, 1),
 		last: uint64(time.Now().UnixMicro())} // so that no id is that of an earlier process
 	if err := l.open(); err != nil {
-		return nil, err
+		l.failed(err)
 	}
 	go l.run() // until Close
-	return l, nil
+	return l
+}
+
+func (l *Log) failed(err error) {
+	l.log.Error("the audit log cannot be written, so requests that change something are refused: make room on its disk, "+
+		"and let this user write to it", "err", err)
 }
 
 // Begin records a request, and returns when that is stored. If it cannot be stored, the request must not be executed.
@@ -183,8 +188,7 @@ func (l *Log) store(batch []waiting) {
 	}
 	err := l.append(lines)
 	if err != nil {
-		l.log.Error("the audit log cannot be written, so requests that change something are refused: make room on its "+
-			"disk, and let this user write to it", "err", err)
+		l.failed(err)
 	}
 	for _, w := range batch {
 		if w.stored != nil {

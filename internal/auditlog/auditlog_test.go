@@ -41,10 +41,7 @@ func TestRecords(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	ids := map[uint64]bool{}
 	for run := range 2 {
-		l, err := Open(file, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := Open(file, quiet)
 		for i := range 3 {
 			id, err := l.Begin(t.Context(), Request{Who: "operator alice", What: fmt.Sprint("POST /v1/drain ", i)})
 			if err != nil || ids[id] {
@@ -80,10 +77,7 @@ func TestRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	l, err := Open(file, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Open(file, quiet)
 	defer l.Close()
 	text, err := os.ReadFile(file)
 	if err != nil || text[len(text)-1] != '\n' {
@@ -94,10 +88,7 @@ func TestRecords(t *testing.T) {
 // Files are replaced when they are large, in order, and the oldest are removed.
 func TestRotation(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	l, err := open(file, 1000, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := open(file, 1000, quiet)
 	var first uint64
 	for range 200 {
 		id, err := l.Begin(t.Context(), Request{What: "POST /v1/pin"})
@@ -135,10 +126,7 @@ func TestRotation(t *testing.T) {
 // Many at once share what is written, and nothing of it is lost.
 func TestTogether(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
-	l, err := Open(file, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Open(file, quiet)
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
@@ -162,10 +150,7 @@ func TestTogether(t *testing.T) {
 func TestDiskFails(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "audit.log")
-	l, err := Open(file, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := Open(file, quiet)
 	defer l.Close()
 	l.f.Close() // nobody writes yet
 	if _, err := l.Begin(t.Context(), Request{What: "POST /v1/drain"}); err == nil {

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdfast-sdn/holdfast/internal/token"
 )
 
 // File is the name of the key in the data folder of a cluster.
@@ -82,6 +84,10 @@ func Make(dir string) (file string, made bool, err error) {
 	}
 	return file, true, nil
 }
+
+// Token returns the token by which the controllers of the cluster know each other over HTTP. It is derived from the key,
+// which whoever learns the token does not learn.
+func (k *Key) Token() string { return token.Of(k.derive("requests", nil)) }
 
 // derive returns a key for one purpose on one connection (RFC 5869, with the nonces of both sides as the salt).
 func (k *Key) derive(purpose string, nonces []byte) []byte {

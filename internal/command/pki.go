@@ -25,6 +25,7 @@ files by themselves.`,
   holdfast pki issue agent a1
   holdfast pki issue switch s1
   holdfast pki issue operator operator
+  holdfast pki issue admin admin
   holdfast pki renew c1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -69,15 +70,17 @@ func pkiIssueCommand() *cobra.Command {
 	var r pki.Request
 	var switches []string
 	cmd := &cobra.Command{
-		Use:   "issue {controller | agent | switch | operator | client} NAME",
+		Use:   "issue {controller | agent | switch | viewer | operator | admin | client} NAME",
 		Short: "Issue a certificate",
 		Long: `Issue a certificate and its key, as NAME.pem and NAME-key.pem in the folder of the authority.
 Nothing is overwritten. The NAME of a controller is that of the cluster file; choose the others freely.
 
-  controller  accepts agents, switches and operators, and connects to other controllers
+  controller  accepts all others, and connects to other controllers
   agent       connects to controllers, and accepts switches
   switch      connects to agents and controllers; with --address, controllers may connect to its database
-  operator    uses the API of the controllers (holdfast status, member, drain), and what a client uses
+  viewer      reads: holdfast status, topology, store get, …
+  operator    also changes what the cluster does: holdfast drain, move, pin, store put, …
+  admin       also changes its members: holdfast member
   client      uses the applications that controllers serve over HTTP, such as the store
 
 Holdfast checks role and name, not addresses: except for a switch, --address is for other software.

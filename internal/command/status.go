@@ -30,8 +30,8 @@ func statusCommand() *cobra.Command {
 its guarantee, and how many of its events are logged and of its commands executed. One controller
 answers for all. Exits 1 if no controller leads.
 
-If the cluster has TLS, it presents the certificate that the cluster file names, of an operator or
-a controller; {name} in the cluster file is replaced by "operator".`,
+If the cluster has TLS, it presents the certificate that the cluster file names. {name} there is replaced
+by "admin", "operator" or "viewer": the first of which there is a certificate.`,
 		Example: `  holdfast status --config holdfast.yaml
   holdfast status --config holdfast.yaml --json`,
 		Args: cobra.NoArgs,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"os"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ func newClient(file string, errs io.Writer) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(s, log, func(line string) { fmt.Fprintf(errs, "holdfast: %s\n", line) })
+	return client.New(s, log, os.Getenv(tokenVariable), func(line string) { fmt.Fprintf(errs, "holdfast: %s\n", line) })
 }
 
 // answer asks the cluster for something, and prints what it says, as JSON or by a function of its own.

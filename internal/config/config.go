@@ -55,6 +55,7 @@ type Cluster struct {
 	Admit []Admitted
 	// RefuseUnlisted refuses those that neither say it nor are listed. Else they may use any.
 	RefuseUnlisted bool
+	Tokens         string // file of the tokens of people and programs without a certificate; "": there are none
 	// StoreAccess says what clients of the store may do; nil: everything.
 	StoreAccess []StoreGrant
 }

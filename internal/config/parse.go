@@ -71,6 +71,7 @@ func (p *parser) parse(text []byte) error {
 		}},
 		{"placement", p.placement},
 		{"tls", p.tls},
+		{"tokens", func(n *yaml.Node) error { return p.path(n, "tokens", &s.Tokens) }},
 		{"store", p.store},
 	})
 	if err != nil {

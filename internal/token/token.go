@@ -36,6 +36,12 @@ const (
 // Roles are those that a token can have. Controllers, agents and switches have certificates.
 var Roles = []pki.Role{pki.Viewer, pki.Operator, pki.Admin, pki.Client}
 
+// Is reports whether a text looks like a token: other software has tokens of its own.
+func Is(text string) bool { return strings.HasPrefix(text, prefix) }
+
+// Of returns the token with this secret.
+func Of(secret []byte) string { return prefix + base64.RawURLEncoding.EncodeToString(secret) }
+
 // Hash is what the file has of a token.
 type Hash [sha256.Size]byte
 
@@ -139,7 +145,7 @@ func Add(file string, id pki.Identity) (token string, err error) {
 	}
 	secret := make([]byte, secretLen)
 	_, _ = rand.Read(secret) // never fails
-	token = prefix + base64.RawURLEncoding.EncodeToString(secret)
+	token = Of(secret)
 	e := Entry{id, HashOf(token)}
 	if err := list.check(e); err != nil {
 		return "", err

@@ -126,7 +126,7 @@ func newOperator(c *cluster.Cluster, apps ...string) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.New(file, slog.New(slog.DiscardHandler), nil)
+	return client.New(file, slog.New(slog.DiscardHandler), "", nil)
 }
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }

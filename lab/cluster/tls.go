@@ -36,7 +36,7 @@ func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
 	return f, pki.Issue(dir, pki.Request{Identity: id, Days: pki.DefaultDays}, time.Now())
 }
 
-// makeAuthority makes it with the certificates of all processes, and of this one as an operator.
+// makeAuthority makes it with the certificates of all processes, and of this one as an admin.
 func (c *Cluster) makeAuthority() error {
 	if err := pki.Init(c.Authority(), time.Now()); err != nil {
 		return err
@@ -54,17 +54,20 @@ func (c *Cluster) makeAuthority() error {
 			return err
 		}
 	}
-	files, err := c.Issue(pki.Identity{Role: pki.Operator, Name: "operator"})
+	if _, err := c.Issue(pki.Identity{Role: pki.Operator, Name: "operator"}); err != nil {
+		return err
+	}
+	files, err := c.Issue(pki.Identity{Role: pki.Admin, Name: "admin"})
 	if err != nil {
 		return err
 	}
-	operator, err := mtls.Load(files, mtls.Role(pki.Operator), slog.New(slog.DiscardHandler))
+	admin, err := mtls.Load(files, mtls.Role(pki.Admin), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _,
 		address string) (net.Conn, error) {
-		return operator.Dial(ctx, address, mtls.Role(pki.Controller))
+		return admin.Dial(ctx, address, mtls.Role(pki.Controller))
 	}}}
 	for _, n := range c.controllers {
 		n.client = client

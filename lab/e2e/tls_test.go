@@ -209,7 +209,7 @@ func TestTLSNewAuthority(t *testing.T) {
 	s.play(3, nil)
 
 	next := newAuthority(t)
-	holders := map[string]pki.Role{"agent1": pki.Agent, "operator": pki.Operator}
+	holders := map[string]pki.Role{"agent1": pki.Agent, "operator": pki.Operator, "admin": pki.Admin}
 	for _, c := range s.Controllers() {
 		holders[c.Name] = pki.Controller
 	}

@@ -32,13 +32,19 @@ func matches(pattern, name string) bool {
 	return name == pattern || many && strings.HasPrefix(name, beginning)
 }
 
-// grants decide what clients may do. Without any, and without TLS, everyone may do everything. Operators and
-// controllers always may.
+// grants decide what clients may do. Without any, and if nobody has to say who he is, clients may do everything.
+// Operators, admins and controllers always may, and viewers may always read.
 type grants []Grant
 
-// limit reports whether the grants say what somebody may do; the zero Identity is somebody whom nobody knows.
+// limit reports whether somebody may not do everything; the zero Identity is somebody whom nobody knows.
 func (g grants) limit(who pki.Identity) bool {
-	return len(g) > 0 && who.Role != pki.Operator && who.Role != pki.Controller
+	switch who.Role {
+	case pki.Operator, pki.Admin, pki.Controller:
+		return false
+	case pki.Viewer:
+		return true
+	}
+	return len(g) > 0
 }
 
 // check returns an error unless a client has all rights that are needed, one for each of needed. Any of the
@@ -48,6 +54,13 @@ func (g grants) check(who pki.Identity, namespace string, needed ...[]Right) *st
 		return nil
 	}
 	for _, alternatives := range needed {
+		if who.Role == pki.Viewer {
+			if !slices.Contains(alternatives, Read) {
+				return store.Fail(store.Denied, "%s may not %s: it needs the role operator, or client", who,
+					alternatives[0])
+			}
+			continue
+		}
 		if who.Role != pki.Client || !slices.ContainsFunc(g, func(grant Grant) bool {
 			return matches(grant.Client, who.Name) &&
 				slices.ContainsFunc(grant.Namespaces, func(n string) bool { return matches(n, namespace) }) &&

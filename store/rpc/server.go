@@ -12,7 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -147,7 +147,7 @@ const callTimeout = 5 * time.Second
 // serve executes an encoded request of a client, and returns an encoded response.
 func (s *server) serve(ctx context.Context, request []byte) []byte {
 	q, maxAge, err := store.CallOf(request)
-	who, known := mtls.PeerOf(ctx)
+	who, known := access.IdentityOf(ctx)
 	refused, is := errors.AsType[*store.Error](err)
 	if !is {
 		refused = s.access.checkRequest(who, q.Actor.Shard.Key.S, request)

@@ -11,7 +11,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -51,7 +51,7 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err := w.Check(); err != nil {
 		return err
 	}
-	who, _ := mtls.PeerOf(ctx)
+	who, _ := access.IdentityOf(ctx)
 	if refused := s.access.check(who, w.Namespace, []Right{Read}); refused != nil {
 		return refused
 	}

@@ -1,0 +1,89 @@
+package access
+
+import (
+	"net/http"
+
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+)
+
+// need says who may use a path of the API, or of the applications over HTTP.
+type need struct {
+	read   pki.Role // the least role to read, by GET or HEAD; "": nobody
+	change pki.Role // the least role for everything else
+	// clients may do both. The application may restrict them further, as the store does by its rules of access.
+	clients bool
+	record  recording
+}
+
+// recording says which requests that change something are in the audit log.
+type recording int
+
+const (
+	always  recording = iota
+	ifKnown           // if one has to say who one is
+	never             // it is data, of which there is too much
+)
+
+// Applications is the path for everything that applications serve over HTTP and that has no path of its own in needs:
+// handlers of applications in Go, and applications of Ryu.
+const Applications = "/"
+
+// needs has each path that controllers serve, as a pattern of http.ServeMux. A path that is missing is for nobody.
+var needs = map[string]need{
+	"GET /v1/status":            {read: pki.Viewer},
+	"GET /v1/cluster":           {read: pki.Viewer},
+	"GET /v1/tally":             {read: pki.Viewer},
+	"POST /v1/tally":            {change: pki.Operator},
+	"GET /v1/actors":            {read: pki.Viewer},
+	"GET /v1/matrix":            {read: pki.Viewer},
+	"GET /v1/advice":            {read: pki.Viewer},
+	"GET /v1/placement":         {read: pki.Viewer},
+	"GET /v1/links":             {read: pki.Viewer},
+	"GET /v1/apps/{app}/tables": {read: pki.Viewer},
+	"GET /v1/members":           {read: pki.Viewer},
+	"POST /v1/members":          {change: pki.Admin},
+	"POST /v1/drain":            {change: pki.Operator},
+	"POST /v1/move":             {change: pki.Operator},
+	"POST /v1/pin":              {change: pki.Operator},
+	"POST /v1/resume":           {change: pki.Operator},
+	"POST /v1/forget":           {change: pki.Operator},
+
+	Applications: {read: pki.Viewer, change: pki.Operator, clients: true, record: ifKnown},
+
+	// The store looks at each request itself: viewers may read.
+	"/holdfast.store.v1.Store/Do":     {read: pki.Viewer, change: pki.Viewer, clients: true, record: never},
+	"/holdfast.store.v1.Store/Stream": {read: pki.Viewer, change: pki.Viewer, clients: true, record: never},
+	"/holdfast.store.v1.Store/Frames": {read: pki.Viewer, change: pki.Viewer, clients: true, record: never},
+	"/holdfast.store.v1.Store/Watch":  {read: pki.Viewer, change: pki.Viewer, clients: true, record: never},
+}
+
+// rank orders the roles: each may do what those before it may. 0: the role is not one of them.
+var rank = map[pki.Role]int{pki.Viewer: 1, pki.Operator: 2, pki.Admin: 3, pki.Controller: 3}
+
+// permits reports whether the holder of a role may do this.
+func (n need) permits(role pki.Role, reads bool) bool {
+	least := n.change
+	if reads {
+		least = n.read
+	}
+	return least != "" && (role == pki.Client && n.clients || rank[role] >= rank[least])
+}
+
+// reads reports whether a request only reads. One that upgrades its connection does not: what follows is not known.
+func reads(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Upgrade") == ""
+}
+
+// Known reports whether a path has a role.
+func Known(pattern string) bool {
+	_, known := needs[pattern]
+	return known
+}
+
+// Patterns returns the paths that have a role.
+func Patterns() (list []string) {
+	for pattern := range needs {
+		list = append(list, pattern)
+	}
+	return list
+}
