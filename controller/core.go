@@ -59,6 +59,7 @@ type Core struct {
 	// at the leader: sessions here that are not used yet, because it uses a proxy
 	spares   map[openflow.DatapathID]*spare
 	claimed  uint64                            // the last term in which this member led
+	leads    time.Time                         // since when, at the leader
 	claims   map[openflow.DatapathID]path      // of that term, of each switch that was claimed in it
 	paths    time.Time                         // when paths were last looked at
 	left     map[openflow.DatapathID]time.Time // until when no proxy is used, because a session here has just ended
@@ -273,7 +274,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	}
 	c.log.Info("leader", "term", r.Term, "index", c.applied, "switches", len(c.sessions))
 	c.follower.Follow(now, 0, r.Term)
-	c.claimed = r.Term
+	c.claimed, c.leads = r.Term, now
 	clear(c.claims)
 	c.expiry = expiry{looked: now}
 	c.takeOverAll(now)

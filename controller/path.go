@@ -82,7 +82,7 @@ func (c *Core) choosePaths(now time.Time) {
 			c.leaveRemote(now, r)
 			c.use(id, s.attached)
 			c.claimSettled(s.attached)
-		} else if c.sessions[id] == nil {
+		} else if c.sessions[id] == nil && !c.useHolder(now, s) {
 			c.use(id, s.attached)
 			c.claimSettled(s.attached)
 		}
@@ -92,19 +92,24 @@ func (c *Core) choosePaths(now time.Time) {
 	}
 	var without []openflow.DatapathID
 	for r := range c.leader.Offers {
-		if id := r.Switch(); c.sessions[id] == nil && c.lacking(now, id) {
+		if id := r.Switch(); c.sessions[id] == nil && c.spares[id] == nil && c.lacking(now, id) {
 			without = append(without, id)
 		}
 	}
 	for _, id := range without {
 		if r := c.leader.Best(id, now.Add(-pathDelay)); r != nil && c.sessions[id] == nil {
-			s := &attached{Session: r, since: now}
-			c.use(id, s)
-			c.claimSettled(s)
-			c.log.Info("switch reached through another controller, because it is not connected to this one",
-				"switch", id, "through", c.cfg.Names[r.Member()])
+			c.reach(now, r, "it is not connected to this one")
 		}
 	}
+}
+
+// reach reaches a switch through a follower.
+func (c *Core) reach(now time.Time, r *proxy.Remote, why string) {
+	s := &attached{Session: r, since: now}
+	c.use(r.Switch(), s)
+	c.claimSettled(s)
+	c.log.Info("switch reached through another controller", "switch", r.Switch(), "through", c.cfg.Names[r.Member()],
+		"because", why)
 }
 
 // claimSettled claims a switch on a new path, now or in a later call of choosePaths.

@@ -73,6 +73,8 @@ func (c *Core) attach(s *attached) {
 		c.step.looked = time.Time{} // check again in the next Tick
 	case c.remote(id) != nil:
 		c.stand(id, s)
+	case c.awaitsHolder(c.ticked, s):
+		c.standAside(s)
 	default:
 		c.use(id, s)
 		c.claimSettled(s)
@@ -92,6 +94,9 @@ func (c *Core) Detached(now time.Time, session Session) {
 	if s := c.local[id]; s != nil && s.Session == session {
 		delete(c.local, id)
 		delete(c.hearing, id)
+		if c.spares[id] != nil && c.sessions[id] == nil {
+			c.absent[id] = now
+		}
 		delete(c.spares, id)
 		c.left[id] = c.lost(now, session)
 	}

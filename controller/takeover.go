@@ -16,12 +16,17 @@ import (
 func (c *Core) takeOverAll(now time.Time) {
 	for _, id := range sorted(c.sessions, func(*attached) bool { return true }) {
 		s := c.sessions[id]
-		if s.master, s.unsettled = false, !c.ledger.Here(id); !s.unsettled {
+		s.master = false
+		if c.awaitsHolder(now, s) {
+			c.standAside(s)
+			continue
+		}
+		if s.unsettled = !c.ledger.Here(id); !s.unsettled {
 			c.claim(s)
 		}
 	}
 	for _, sw := range c.ledger.Switches() {
-		if c.sessions[sw.Switch] == nil {
+		if c.sessions[sw.Switch] == nil && c.spares[sw.Switch] == nil {
 			c.absent[sw.Switch] = now
 		}
 	}
@@ -48,7 +53,9 @@ func (c *Core) claim(s *attached) {
 		return
 	}
 	s.master = true
-	delete(c.spares, id)
+	if spare := c.spares[id]; spare != nil && spare.attached == s {
+		delete(c.spares, id)
+	}
 	if !known {
 		return // its first event, SWITCH_UP, adds it to the ledger
 	}

@@ -39,6 +39,7 @@ type Leader struct {
 type follower struct {
 	link
 	term    uint64
+	began   time.Time
 	remotes []*Remote // by number
 	behind  []*Remote // that have no room for commands, oldest first
 }
@@ -94,6 +95,16 @@ func (l *Leader) Offers(yield func(*Remote) bool) {
 			}
 		}
 	}
+}
+
+// Linked reports whether n followers, or more, have links of this term that began before a time.
+func (l *Leader) Linked(n int, before time.Time) bool {
+	for _, f := range l.followers {
+		if f.term == l.term && f.began.Before(before) {
+			n--
+		}
+	}
+	return n <= 0
 }
 
 // Sessions returns the number of sessions of a switch at followers of this term.
@@ -223,7 +234,7 @@ func (l *Leader) begin(from uint64, m *Message) {
 	if i := slices.IndexFunc(l.followers, func(f *follower) bool { return f.member == from }); i >= 0 {
 		l.drop(l.followers[i])
 	}
-	f := &follower{term: m.Term, link: link{net: l.net, alive: Alive, member: from, now: l.now}}
+	f := &follower{term: m.Term, began: l.now, link: link{net: l.net, alive: Alive, member: from, now: l.now}}
 	f.open(m.Link)
 	f.takes(m)
 	l.followers = append(l.followers, f)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,6 +41,15 @@ func (s *simulation) addGroups() {
 
 // system reports whether it is the system group of several, which has no switches.
 func (g *group) system() bool { return g.number == 0 && g.homes > 0 }
+
+// names returns those of its members.
+func (g *group) names() map[uint64]string {
+	names := map[uint64]string{}
+	for id := range g.members {
+		names[id] = fmt.Sprintf("c%d", id)
+	}
+	return names
+}
 
 // home returns the controller that leads the group if it can. 0 is none.
 func (g *group) home() uint64 { return uint64(g.number) }

@@ -177,6 +177,10 @@ var mutants = []mutant{
 	{"acknowledge at a follower by number", "controller/proxy/follower.go",
 		"!p.session.Logged(epoch, seq, msg) {", "!(p.session.Logged(epoch, seq, msg) || true) {"},
 	{"claim on all paths in one generation", "controller/takeover.go", "		last.number++\n", ""},
+	{"claim out of sync what a follower holds", "controller/holder.go",
+		"	return !c.leader.Linked(", "	return false && !c.leader.Linked("},
+	{"forget the session of a leader beside its proxy", "controller/takeover.go",
+		"spare != nil && spare.attached == s", "spare != nil"},
 
 	// Several groups, and streams between them.
 	{"save the entries of all groups as those of one", "consensus/core_ready.go",

@@ -168,6 +168,8 @@ var scenarios = map[string]string{
 	"acknowledge at a follower by number":                            "testdata/proxy-late-standby.json",
 	"claim on all paths in one generation":                           "testdata/proxy-late-claim.json",
 	"take the log of a leader that was deposed for lost":             "testdata/deposed-leader.json",
+	"claim out of sync what a follower holds":                        "testdata/stock-two-of-three.json",
+	"forget the session of a leader beside its proxy":                "testdata/stock-two-of-three.json",
 	"keep a claim at a follower when the leader changes":             "testdata/proxy-kept-claim.json",
 	"take what is below the marker for answered":                     "testdata/stock-answer-twice.json",
 	"take an older assignment":                                       "testdata/older-assignment.json",

@@ -90,8 +90,9 @@ func (r *replica) start(saved storage.Saved) error {
 	if err != nil {
 		return err
 	}
-	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, Applications: s.applications(r.g),
-		Limits: s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
+	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, ID: r.n.id, Names: r.g.names(),
+		Applications: s.applications(r.g),
+		Limits:       s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
 		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: quiet,
 		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of), Shards: r.n.assigned.view.Shards,
 		Here: r.n.leads, There: r.relays,

@@ -255,4 +255,8 @@ func (s *simulation) finish() {
 	}
 	s.checkRequests()
 	s.store.check()
+	if epochs, lost := s.h.StockCounts(); s.scenario.Keeps && epochs > uint64(len(s.switches)) {
+		s.w.fail("%d switches had %d epochs, and %d events between them were lost, although a controller held them",
+			len(s.switches), epochs, lost)
+	}
 }

@@ -53,7 +53,9 @@ type Scenario struct {
 	PieceBytes      int           // of an actor that moves, low so that it has many; 0: as in production
 	Minorities      bool          // leaders stay alone, and an application has a handler that writes then
 	RateLimit       int           // messages a second of each actor of the application that forwards; 0: no bound
-	Faults          []Fault       // by time
+	// Keeps: of each switch without an agent one controller is always in sync, so no epoch ends; no seed draws it
+	Keeps  bool
+	Faults []Fault // by time
 }
 
 // Peers says which switches have no agent, and which know few controllers. LegacyEvery goes before StockEvery. Both
@@ -211,6 +213,7 @@ func (s Scenario) String() string {
 	yes(fmt.Sprintf("clients of %s", s.Suite), s.Suite != "")
 	yes(fmt.Sprintf("in pieces of %d bytes", s.PieceBytes), s.PieceBytes > 0)
 	yes("leaders alone", s.Minorities)
+	yes("no epoch ends", s.Keeps)
 	yes(fmt.Sprintf("%d messages a second of an actor", s.RateLimit), s.RateLimit > 0)
 	yes(fmt.Sprintf("%d bytes wait at one for a controller", s.SwitchQueue), s.SwitchQueue > 0)
 	b.WriteByte('\n')
