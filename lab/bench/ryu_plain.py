@@ -13,9 +13,9 @@ from os_ken.lib import hub
 hub.patch(thread=False)
 
 from holdfast_ryu import names
-from os_ken import cfg
+from os_ken import cfg, log  # noqa: F401  registers options, too
 from os_ken.base import app_manager
-from os_ken.controller import controller  # noqa: F401  registers the options
+from os_ken.controller import controller  # noqa: F401  registers options
 
 names.install()
 app_manager.require_app = names.require_app

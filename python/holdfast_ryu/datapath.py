@@ -17,6 +17,8 @@ from .outcome import outcome
 from .scheduler import FOREIGN, scheduler
 
 HEADER_BYTES = 8
+# ADDRESS is that of each switch: its own is not in the log.
+ADDRESS = ("127.0.0.1", 0)
 # INBOX bounds the messages that wait because an application's event queue is full, as when it sleeps in a
 # handler. Beyond, messages of that switch are dropped, and each is a failure.
 INBOX = 65_536
@@ -36,6 +38,16 @@ class Overflow(RuntimeError):
     """A switch's messages wait for an application that takes none."""
 
 
+class Connection:
+    """What applications get as the socket of a switch: it only knows its ends, which are those of Holdfast."""
+
+    def getpeername(self) -> tuple[str, int]:
+        return ADDRESS
+
+    def getsockname(self) -> tuple[str, int]:
+        return ADDRESS
+
+
 class Datapath(controller.Datapath):  # type: ignore[misc]
     """A switch in one epoch.
 
@@ -45,8 +57,8 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
     def __init__(self) -> None:
         ofproto_protocol.ProtocolDesc.__init__(self, versions.choose(ofproto_protocol._supported_versions))
         self.serial = scheduler.serial()
-        self.socket = None
-        self.address = ("127.0.0.1", 0)
+        self.socket = Connection()
+        self.address = ADDRESS
         self.is_active = True
         self.xid = random.randint(0, self.ofproto.MAX_XID)
         self.id: int | None = None

@@ -92,9 +92,10 @@ class Host:
             self._error = error
 
     def _load_apps(self) -> None:
-        from os_ken import cfg
+        # As in ryu-manager: log and switches register options, which is too late once cfg.CONF has been called.
+        from os_ken import cfg, log  # noqa: F401
         from os_ken.base import app_manager
-        from os_ken.topology import switches  # noqa: F401  registers --observe-links, as in ryu-manager
+        from os_ken.topology import switches  # noqa: F401
 
         cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
         self._manager = manager = app_manager.AppManager.get_instance()

@@ -323,3 +323,4 @@ def test_application_that_sleeps_in_a_handler() -> None:
 def test_application_that_checks_its_surroundings(name: str) -> None:
     with Hosted(app(name)) as host:
         assert host.ready.apps[0] == name.capitalize()
+        assert not host.one(up(1)).failures
