@@ -122,7 +122,10 @@ class Host:
         scheduler.run()
         try:
             self._switches.connect_again()
-            self._dispatch(entry.event)
+            if type(entry.event) is wire.Message:  # as most are
+                self._switches.message(entry.event.datapath_id, entry.event.message)
+            else:
+                self._dispatch(entry.event)
         except (datapath.Overflow, ValueError) as error:
             outcome.fail("", error)
         scheduler.run()
@@ -130,8 +133,6 @@ class Host:
 
     def _dispatch(self, event: wire.Event) -> None:
         match event:
-            case wire.Message():
-                self._switches.message(event.datapath_id, event.message)
             case wire.Up():
                 self._switches.up(event.datapath_id, event.features, event.ports)
             case wire.Down():

@@ -208,7 +208,9 @@ class BoundedSemaphore(Semaphore):
     def release(self) -> None:
         if self.counter >= self._bound:
             raise ValueError("Semaphore released too many times")
-        super().release()
+        self.counter += 1
+        if self._waiters._threads:
+            self._waiters.wake_one()
 
 
 class Queue:
@@ -254,12 +256,11 @@ class Queue:
         self.put(item, block=False)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        deadline = None
+        deadline = None if timeout is None else _Deadline(timeout)
         while not self.queue:
             if not block:
                 raise QueueEmpty
-            deadline = deadline or _Deadline(timeout)
-            if not self._getters.park(deadline.left()) and not self.queue:
+            if not self._getters.park(deadline and deadline.left()) and not self.queue:
                 raise QueueEmpty
         item = self.queue.popleft()
         if self._putters._threads:

@@ -6,6 +6,7 @@ lengths and counts have 32 bits.
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .outcome import Answer, Command, Failure, Line
 
@@ -21,6 +22,7 @@ _HELLO = struct.Struct(">HQqB")
 _INPUT = struct.Struct(">QqB")
 _RESULT = struct.Struct(">QqIIII")
 _MESSAGE = struct.Struct(">QI")
+_INPUT_MESSAGE = struct.Struct(">QqBQI")
 _U8, _U16, _U32, _U64, _I64 = (struct.Struct(">" + kind) for kind in "BHIQq")
 
 
@@ -64,6 +66,18 @@ class Reader:
 
     def strings(self) -> list[str]:
         return [self.string() for _ in range(self.number(_U32))]
+
+    def message(self) -> "Input | None":
+        """An input with a message of a switch, as most are, if that is next."""
+        start = self._at + _INPUT_MESSAGE.size
+        if start > len(self._buf):
+            return None
+        number, time_ns, kind, datapath_id, size = _INPUT_MESSAGE.unpack_from(self._buf, self._at)
+        end = start + size
+        if kind != MESSAGE or end > len(self._buf):
+            return None
+        self._at = end
+        return Input(number, time_ns, Message(datapath_id, self._buf[start:end]))
 
     def end(self) -> None:
         if self._at != len(self._buf):
@@ -159,8 +173,9 @@ class Ready:
     lines: list[Line]
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
+    """Not a dataclass: there are many."""
+
     number: int
     wake_ns: int | None
     commands: list[Command]
@@ -279,10 +294,14 @@ def decode_inputs(body: bytes) -> list[Input]:
     reader = Reader(body)
     inputs = []
     for _ in range(reader.number(_U32)):
-        number, time_ns, kind = reader.take(_INPUT)
-        inputs.append(Input(number, time_ns, _decode_event(kind, reader)))
+        inputs.append(reader.message() or _decode_input(reader))
     reader.end()
     return inputs
+
+
+def _decode_input(reader: Reader) -> Input:
+    number, time_ns, kind = reader.take(_INPUT)
+    return Input(number, time_ns, _decode_event(kind, reader))
 
 
 def _decode_event(kind: int, reader: Reader) -> Event:
@@ -315,6 +334,8 @@ def encode_result(result: Result) -> bytes:
     ]
     counts = len(commands), len(result.answers), len(result.failures), len(result.lines)
     out = [_RESULT.pack(result.number, _wake(result.wake_ns), *counts), *commands]
+    if not any(counts[1:]):
+        return b"".join(out)
     for answer in result.answers:
         out.append(
             _U64.pack(answer.request_id) + _U16.pack(answer.status) + _headers(answer.headers) + _bytes(answer.body)

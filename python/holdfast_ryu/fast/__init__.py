@@ -4,7 +4,7 @@ Each function here stands in for one of os_ken and gives the same results. It kn
 whatever else comes, errors above all, it hands to the original. So it need not know what those do.
 """
 
-from . import address, match, message, packet
+from . import address, delivery, match, message, packet
 
 
 def install() -> None:
@@ -13,3 +13,4 @@ def install() -> None:
     match.install()
     message.install()
     packet.install()
+    delivery.install()

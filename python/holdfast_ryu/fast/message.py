@@ -1,14 +1,15 @@
-"""The messages that nearly all events bring and cause: PACKET_IN, PACKET_OUT, FLOW_MOD."""
+"""The messages that nearly all events bring and cause: PACKET_IN, PACKET_OUT, FLOW_MOD; the attributes of all."""
 
 import struct
 from typing import Any
 
 from os_ken.ofproto import ofproto_v1_3 as ofproto
 from os_ken.ofproto import ofproto_v1_3_parser as parser
+from os_ken.ofproto.ofproto_parser import MsgBase
 
 from . import match as matches
 
-_HEADER = struct.Struct("!BBHI")
+HEADER = struct.Struct("!BBHI")
 _PACKET_IN = struct.Struct(ofproto.OFP_PACKET_IN_PACK_STR)
 _PACKET_IN_MATCH = ofproto.OFP_PACKET_IN_SIZE - ofproto.OFP_MATCH_SIZE
 _PACKET_OUT = struct.Struct(ofproto.OFP_HEADER_PACK_STR + ofproto.OFP_PACKET_OUT_PACK_STR[1:])
@@ -19,13 +20,24 @@ _INSTRUCTION = struct.Struct(ofproto.OFP_INSTRUCTION_ACTIONS_PACK_STR)
 _original_packet_in = parser.OFPPacketIn.parser.__func__
 _original_packet_out = parser.OFPPacketOut.serialize
 _original_flow_mod = parser.OFPFlowMod.serialize
+_original_init = MsgBase.__init__
+# _OWN are the framework's classes. Their first message, which finds out what messages do not print, has been made.
+_OWN = {cls for cls in vars(parser).values() if isinstance(cls, type) and issubclass(cls, MsgBase)}
 
 
 class _Uncommon(Exception):
     """Left to the framework."""
 
 
-def _packet_in(datapath: Any, version: int, msg_type: int, msg_len: int, xid: int, buf: Any) -> Any:
+def _init(self: Any, datapath: Any) -> None:
+    if type(self) not in _OWN:
+        _original_init(self, datapath)
+        return
+    self.datapath = datapath
+    self.version = self.msg_type = self.msg_len = self.xid = self.buf = None
+
+
+def packet_in(datapath: Any, version: int, msg_type: int, msg_len: int, xid: int, buf: Any) -> Any:
     try:
         buffer_id, total_len, reason, table_id, cookie = _PACKET_IN.unpack_from(buf, ofproto.OFP_HEADER_SIZE)
         match = parser.OFPMatch.parser(buf, _PACKET_IN_MATCH)
@@ -128,6 +140,7 @@ def _flow_mod(self: Any) -> None:
 
 
 def install() -> None:
-    parser._MSG_PARSERS[ofproto.OFPT_PACKET_IN] = _packet_in
+    MsgBase.__init__ = _init
+    parser._MSG_PARSERS[ofproto.OFPT_PACKET_IN] = packet_in
     parser.OFPPacketOut.serialize = _packet_out
     parser.OFPFlowMod.serialize = _flow_mod
