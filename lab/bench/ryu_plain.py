@@ -16,6 +16,7 @@ from holdfast_ryu import names
 from os_ken import cfg, log  # noqa: F401  registers options, too
 from os_ken.base import app_manager
 from os_ken.controller import controller  # noqa: F401  registers options
+from os_ken.topology import switches  # noqa: F401  the same
 
 names.install()
 app_manager.require_app = names.require_app

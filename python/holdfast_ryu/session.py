@@ -4,7 +4,7 @@ import _thread
 import socket
 from collections.abc import Callable, Iterator
 
-from . import daytime, entropy, eventlets, files, framework, loading, logs, machine, sockets, threads, wire
+from . import daytime, entropy, eventlets, files, framework, loading, logs, machine, sockets, threads, webservers, wire
 from .clock import clock
 from .outcome import outcome
 
@@ -83,6 +83,8 @@ def prepare(hello: wire.Hello, fast_paths: bool, names: list[str], stir: Callabl
     logs.install(hello.log_level)
     framework.install(fast_paths)
     sockets.install(stir)
+    if stir is None:
+        webservers.install()
     machine.install(alone=stir is not None)
     files.install(names)
 

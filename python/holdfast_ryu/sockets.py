@@ -27,6 +27,9 @@ _epoll, _real_select, _real_start = select.epoll, select.select, _thread.start_n
 _real_time, _real_sleep = time.monotonic, time.sleep
 _READERS = ("recv", "recv_into", "recvfrom", "recvfrom_into", "recvmsg", "recvmsg_into", "_accept")
 _WRITERS = ("send", "sendto", "sendmsg")
+# _KERNEL are families whose sockets tell of this machine only, as files of /proc do: libraries such as scapy read its
+# interfaces when they are imported.
+_KERNEL = {family for family in (getattr(socket, "AF_NETLINK", None),) if family is not None}
 
 
 class Watch:
@@ -269,7 +272,7 @@ def _refuser(name: str) -> Callable[..., Any]:
     real = getattr(socket.socket, name)
 
     def method(self: socket.socket, *args: Any, **kwargs: Any) -> Any:
-        if _green():
+        if _green() and self.family not in _KERNEL:
             _refuse(f"socket.{name.strip('_')}")
         return real(self, *args, **kwargs)
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import openflow
 import pytest
 from hosting import Died, Hosted
+from network import Network
 
 from holdfast_ryu import wire
 
-APP = str(Path(__file__).parent / "apps" / "serving.py")
+APP = Path(__file__).parent / "apps" / "serving.py"
 MEGABYTES = 4 << 20
 
 
@@ -34,7 +35,7 @@ class Alone(Hosted):
 
 
 def test_sockets_yield() -> None:
-    with Alone(APP, alone=True) as host:
+    with Alone(str(APP), alone=True) as host:
         said = [line.text for line in host.ready.lines]
         assert "heard LOADING" in said, "a constructor may wait for a socket"
         udp, tcp, stream, web = map(int, next(text for text in said if text.startswith("ports")).split()[1:])
@@ -63,7 +64,6 @@ def test_sockets_yield() -> None:
             client.setblocking(True)
             assert len(answered(host, client, MEGABYTES)) == MEGABYTES
 
-
         quiet = host.one(wire.Message(1, openflow.packet_in(2, b"x" * 64))), *host.passes(3)
         assert [line.text for result in quiet for line in result.lines][-1] == "nothing came in time"
 
@@ -82,6 +82,17 @@ def answered(host: Alone, client: socket.socket, size: int) -> bytes:
         if host._sock in readable:
             host.stirred()
     return got
+
+
+def test_web_server_in_a_thread_gets_requests_from_the_log() -> None:
+    """Of http.server, on a cluster. The application has read the interfaces of the machine before, as scapy does."""
+    with Hosted(str(APP.parent / "webbing.py")) as host:
+        assert "netlink answers" in [line.text for line in host.ready.lines]
+        network = Network(host, 1, 2)
+        answer = network.request("POST", "/port/8123/block/a%20b?for=9", b'{"ip": "10.0.0.9"}')
+        assert (answer.status, answer.body) == (201, b"/block/a%20b?for=9 10.0.0.9 application/json")
+        assert ("X-Mine", "yes") in answer.headers and network.kinds(1) == [openflow.FLOW_MOD]
+        assert network.request("GET", "/port/8123/").status == 501, "it has no method for that"
 
 
 @pytest.mark.parametrize(
