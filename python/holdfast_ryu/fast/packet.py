@@ -48,8 +48,8 @@ def _ipv4(cls: Any, buf: Any) -> Any:
     first, tos, total, identification, fragment, ttl, proto, csum, src, dst = _IPV4.unpack_from(buf)
     header = cls.__new__(cls)
     header.version, header.header_length, header.tos, header.total_length = first >> 4, first & 15, tos, total
-    header.identification, header.flags, header.offset, header.ttl = identification, fragment >> 13, fragment & 8191, ttl
-    header.proto, header.csum = proto, csum
+    header.identification, header.flags, header.offset = identification, fragment >> 13, fragment & 8191
+    header.ttl, header.proto, header.csum = ttl, proto, csum
     header.src, header.dst = socket.inet_ntoa(src), socket.inet_ntoa(dst)
     length = 4 * header.header_length
     header.option = buf[_IPV4.size : length] if length > _IPV4.size else None
