@@ -116,6 +116,7 @@ type CoreConfig struct {
 	SwitchExpiry  time.Duration    // a switch that is down for so long is forgotten; 0: none is
 	SnapshotEvery int              // entries from one snapshot to the next, at most; 0 is 200,000
 	Hosts         replay.Runner    // runs hosts of applications of Ryu; nil if there are none
+	Afresh        bool             // see replay.Core.BeginAfresh
 	Identity      string           // of those applications, see replay.NewLog
 	Group         uint64           // its number
 	Directory     ledger.Directory // of several groups; nil if everything lives in this one
@@ -167,6 +168,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	if cfg.Hosts != nil {
 		c.hosting = replay.New(replayed, cfg.Hosts, cfg.Logger)
+		if cfg.Afresh {
+			c.hosting.BeginAfresh()
+		}
 	}
 	l.Observe(c.observe)
 	l.ObserveSkipped(c.observeSkipped)

@@ -127,7 +127,8 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 	g.core, err = NewCore(CoreConfig{Name: of.Name, ID: of.Consensus.ID, Names: g.names,
 		Applications: cfg.Applications, Limits: of.Limits, SwitchTimeout: of.SwitchTimeout,
 		SwitchExpiry:  of.SwitchExpiry,
-		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Identity: cfg.Identity, Logger: g.log,
+		SnapshotEvery: of.SnapshotEvery, Hosts: runner, Afresh: cfg.Host != nil && cfg.Host.Alone,
+		Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Pinned: c.assigned.pinned,
 		Here: g.router.leads, There: g.relays, Live: c.liveGroups,
 		Elapsed: func() time.Duration { return time.Since(began) }, Guard: g.watchdog.Guard()}, outside{g})

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +10,8 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,27 +80,41 @@ func runsAlone(t *testing.T, app string) {
 	end()
 }
 
-// TestRunReachesOut: sockets and programs of applications work in holdfast run.
+// TestRunReachesOut: sockets and programs of applications work in holdfast run. When the host dies, the application
+// begins again, and what it did is not repeated.
 func TestRunReachesOut(t *testing.T) {
 	t.Parallel()
 	r := needRyu(t)
 	answers := freeAddress(t, "127.0.0.1")
-	end := startRun(t, r, freeAddress(t, "127.0.0.1"), "testdata/answering.py", "ANSWERS="+answers)
-	var conn net.Conn
-	await.Until(t, "the application listens", func() (listens bool) {
-		var err error
-		conn, err = net.Dial("tcp", answers)
-		return err == nil
-	})
-	defer conn.Close()
-	check(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	for _, word := range []string{"one", "two"} {
-		_, err := io.WriteString(conn, word+"\n")
-		check(t, err)
-		got := make([]byte, len(word)+1)
-		if _, err := io.ReadFull(conn, got); err != nil || string(got) != strings.ToUpper(word)+"\n" {
-			t.Fatalf("the program that the application starts for %s says %q, %v", word, got, err)
+	notes := filepath.Join(t.TempDir(), "notes")
+	end := startRun(t, r, freeAddress(t, "127.0.0.1"), "testdata/answering.py", "ANSWERS="+answers, "NOTES="+notes)
+	say := func(words ...string) (said []string, err error) {
+		conn, err := net.Dial("tcp", answers)
+		if err != nil {
+			return nil, err
 		}
+		defer conn.Close()
+		lines := bufio.NewReader(conn)
+		for _, word := range words {
+			_, err := io.WriteString(conn, word+"\n")
+			line, readErr := lines.ReadString('\n')
+			if err := cmp.Or(err, readErr); err != nil {
+				return said, err
+			}
+			said = append(said, strings.TrimSpace(line))
+		}
+		return said, nil
+	}
+	await.Until(t, "the application listens", func() bool { _, err := say(); return err == nil })
+	if got, err := say("one", "two", "die"); err == nil || !slices.Equal(got, []string{"ONE", "TWO"}) {
+		t.Errorf("the program that the application starts says %q, and then the error is %v", got, err)
+	}
+	await.Until(t, "an answer of the application that has begun again", func() bool {
+		got, err := say("three")
+		return err == nil && slices.Equal(got, []string{"THREE"})
+	})
+	if noted, err := os.ReadFile(notes); string(noted) != "one\ntwo\nthree\n" {
+		t.Errorf("the application did %q, %v", noted, err)
 	}
 	end()
 }

@@ -100,6 +100,8 @@ type Core struct {
 	held     []wire.Result // results that are not logged yet
 	holding  int           // bytes of held
 
+	afresh   bool // see BeginAfresh
+	lost     bool // the state of a host is gone, and the applications begin
 	death    death
 	unloaded unloaded
 	failures int // lives that ended by themselves since one lasted
@@ -119,6 +121,10 @@ type Core struct {
 func New(l *Log, r Runner, log *slog.Logger) *Core {
 	return &Core{bounds: usual, replayed: l, runner: r, log: log, requests: requests{executed: map[uint64]*request{}}}
 }
+
+// BeginAfresh makes the applications begin with an empty state when a host ends, where others are rebuilt by replay. It
+// is for the only controller of applications that have sockets and start programs: a replay would do all that again.
+func (c *Core) BeginAfresh() { c.afresh = true }
 
 // Lead begins the leadership of this controller, perhaps in a later term. Its ledger was told before.
 func (c *Core) Lead() {
@@ -153,7 +159,8 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 		c.log.Info("the host of applications is rebuilt", "why", c.rebuild)
 		c.end()
 	}
-	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.replayed.MustBegin() && !now.Before(c.again) {
+	if c.life == 0 && done.Generation > 0 && !c.beginning && !c.lost && !c.replayed.MustBegin() &&
+		!now.Before(c.again) {
 		c.start(done)
 	}
 	c.settle(done.Result)
@@ -180,12 +187,15 @@ func (c *Core) Turn(now time.Time, hold bool) error {
 	return nil
 }
 
-// begin restarts the applications if the log has other ones, or if their history has become too large.
+// begin restarts the applications if the log has other ones, if their state is lost, or if their history has become too
+// large.
 func (c *Core) begin(now time.Time) {
 	h := c.replayed.Hosting()
 	switch {
 	case c.replayed.MustBegin():
 		c.log.Info("replayed applications begin: the log has none, or others", "logged", h.Identity)
+	case c.lost:
+		c.log.Warn("replayed applications begin with an empty state: what they did outside is not repeated")
 	case c.replayed.HistoryBytes() > c.bounds.history:
 		c.log.Warn("replayed applications begin with an empty state on all controllers: their history has become too "+
 			"large, and no checkpoint of them was made in time",
@@ -206,8 +216,11 @@ func (c *Core) noticeChanges(done Committed) {
 	switch {
 	case done.Generation != c.of.Generation:
 		c.requests.refuse(ErrBegun)
-		c.beginning, c.again, c.death = false, time.Time{}, death{}
-		c.unlike, c.distrust, c.failures, c.proof.refused = 0, false, 0, attempt{}
+		if !c.lost { // else the pause after a death goes on
+			c.again, c.failures = time.Time{}, 0
+		}
+		c.beginning, c.lost, c.death = false, false, death{}
+		c.unlike, c.distrust, c.proof.refused = 0, false, attempt{}
 		c.status.Diverged, c.status.NoCheckpoint = 0, ""
 		c.rebuild = "the applications begin"
 	case done.Skipped != c.of.Skipped:

@@ -68,7 +68,8 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 		pause = min(loadMost, backoffFirst<<min(c.failures, 10))
 		c.notLoaded(e, pause)
 	} else {
-		c.log.Error("the host of applications has ended; it is rebuilt by replay", "reason", e.Reason, "input", e.Input,
+		c.lost = c.afresh
+		c.log.Error("the host of applications has ended; another one is started", "reason", e.Reason, "input", e.Input,
 			"detail", e.Detail)
 	}
 	c.again = now.Add(pause)

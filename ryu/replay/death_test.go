@@ -262,3 +262,30 @@ func TestLeftOutOnce(t *testing.T) {
 	}
 	b.check()
 }
+
+// A controller that begins afresh repeats nothing: when its host ends, the applications begin with the switches that are
+// up. No second host verifies a checkpoint, and the history is deleted nevertheless.
+func TestBeginAfresh(t *testing.T) {
+	b := newBed(t, 1)
+	n := b.nodes[0]
+	n.core.BeginAfresh()
+	n.core.bounds.checkpointEvery = 50
+	b.lead(n)
+	b.up()
+	b.packets(200, "packet")
+	b.settle()
+	if base, state := n.replayed.Checkpoint(); base == 0 || len(state) > 0 || len(n.begun) != 1 {
+		t.Errorf("the history begins after %d, %d hosts were started", base, len(n.begun))
+	}
+	n.host().die(End{Reason: "crashed"})
+	b.settle()
+	b.packets(1, "packet")
+	b.settle()
+	if s := n.core.Status(); s.Generation != 2 || s.State != "running" || s.Executed > 4 {
+		t.Errorf("status %+v", s)
+	}
+	if len(n.begun) != 2 || n.begun[1].Number != 0 || n.begun[1].Seed == n.begun[0].Seed {
+		t.Errorf("begun: %+v", n.begun)
+	}
+	b.check()
+}
