@@ -93,7 +93,7 @@ def keep(thread: GreenThread) -> Sleeper:
     frames = [_frame(frame) for frame in reversed(stack)]
     due = scheduler.due(thread)
     return Sleeper(
-        hash(thread), thread.owner, thread.target, thread.arguments, frames, due, thread.yields, vars(thread)
+        hash(thread), thread.owner, thread.target, thread.arguments, frames, due, thread.yields, thread.__dict__
     )
 
 
@@ -159,7 +159,7 @@ def resume(sleepers: list[Sleeper], find: Callable[[int], GreenThread]) -> None:
         thread.owner, thread.arguments = sleeper.owner, sleeper.arguments
         thread.target = walk = _Walk(sleeper)
         thread.yields = (scheduler.input, YIELDS)  # a sleep of 0 waits, too
-        vars(thread).update(sleeper.attributes)
+        thread.__dict__.update(sleeper.attributes)
         scheduler.threads[thread] = None
         failed, scheduler.failed = scheduler.failed, walk.fail
         try:
@@ -203,7 +203,7 @@ class _Walk:
             """Is told when the first line is about to be executed."""
             if event != "line":
                 return jump
-            frame.f_lineno = step.line
+            frame.f_lineno = step.line  # type: ignore[misc]  # a trace function may
             if not self.ahead:
                 sys.settrace(None)
             return None

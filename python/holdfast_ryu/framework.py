@@ -65,7 +65,7 @@ def _name_base_attributes() -> None:
 
     for cls in vars(ofproto_v1_3_parser).values():
         if isinstance(cls, type) and issubclass(cls, ofproto_parser.MsgBase):
-            ofproto_parser.MsgBase.__init__(cls.__new__(cls), None)
+            ofproto_parser.MsgBase.__init__(object.__new__(cls), None)
 
 
 def _owned(instantiate: Any) -> Any:

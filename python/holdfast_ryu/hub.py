@@ -260,7 +260,7 @@ class Queue:
         while not self.queue:
             if not block:
                 raise QueueEmpty
-            if not self._getters.park(deadline and deadline.left()) and not self.queue:
+            if not self._getters.park(deadline.left() if deadline else None) and not self.queue:
                 raise QueueEmpty
         item = self.queue.popleft()
         if self._putters._threads:

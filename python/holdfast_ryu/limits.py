@@ -36,5 +36,6 @@ def _drop_rights() -> None:
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, twice: capabilities 0 to 31, and the others
     if system.capget(header, sets) == 0:
         kept = sum(1 << number for number in KEPT)
-        sets[:] = [held & kept for held in sets[:3]] + [0] * 3
+        for which in range(6):
+            sets[which] = sets[which] & kept if which < 3 else 0
         system.capset(header, sets)

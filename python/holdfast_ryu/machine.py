@@ -7,12 +7,12 @@ namespace that Holdfast gives it) is left then. Sockets are not refused here, no
 for those of the kernel. In `holdfast run`, where nothing is executed elsewhere, programs may be started.
 """
 
+import _posixsubprocess
 import os
 import re
 import signal
 import subprocess
 import sys
-import _posixsubprocess
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -162,8 +162,8 @@ def reload() -> None:
 
 def install(alone: bool) -> None:
     """After the framework is imported, and before an application is."""
-    signal.signal = _signal
-    signal.getsignal = _getsignal
+    signal.signal = _signal  # type: ignore[assignment]
+    signal.getsignal = _getsignal  # type: ignore[assignment]
     for module, remedies in SILENT.items():
         for name, remedy in remedies.items():
             if hasattr(module, name):  # not each Python has all

@@ -130,11 +130,11 @@ class Unpickler(pickle.Unpickler):
                 f"no {'.'.join(map(str, key))} here: the applications are not the same"
             ) from None
 
-
     def thread(self, serial: int) -> GreenThread:
         """Returns the thread of that number."""
         if serial not in self.threads:
-            thread = self.threads[serial] = GreenThread(scheduler, None, (), {})
+            # What it executes follows.
+            thread = self.threads[serial] = GreenThread(scheduler, lambda: None, (), {})
             thread._serial = serial
         return self.threads[serial]
 

@@ -305,7 +305,7 @@ def install(stir: Callable[[], None] | None) -> None:
         for name, thing in (("StreamServer", StreamServer), ("StreamClient", StreamClient), ("listen", listen),
                             ("connect", connect)):
             setattr(hub, name, thing)
-    select.select = _select if stir is not None else _refuse_select  # type: ignore[assignment]
+    select.select = _select if stir is not None else _refuse_select
     # Everything that waits for several goes through select.
     for name in ("poll", "epoll", "devpoll", "kqueue"):
         if hasattr(select, name):

@@ -107,7 +107,7 @@ def install() -> None:
     for module in (threading, _thread):
         module.get_ident = _ident  # type: ignore[attr-defined]
     threading.current_thread = _current
-    threading.Lock = threading._allocate_lock = Lock  # type: ignore[attr-defined,misc,assignment]
+    threading.Lock = threading._allocate_lock = Lock  # type: ignore[attr-defined,assignment]
     threading._CRLock = None  # type: ignore[attr-defined]  # then it takes the one in Python, on top of Lock
     threading._time = queue.time = time.monotonic  # type: ignore[attr-defined]
     queue.SimpleQueue = queue._PySimpleQueue  # type: ignore[attr-defined,misc]

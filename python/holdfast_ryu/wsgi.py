@@ -188,7 +188,8 @@ class WSGIApplication:
                 text = f"{websockets.CONNECTIONS} WebSockets are open\n"
                 outcome.answers.append(refusal(request.request_id, 503, text))
                 return
-            connection.taken = lambda thread=scheduler.current(): self._waiting.pop(thread, None)
+            thread = scheduler.current()
+            connection.taken = lambda: self._waiting.pop(thread, None)
         try:
             answer = _call(self, request, connection)
         except BaseException as error:

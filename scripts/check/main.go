@@ -152,7 +152,7 @@ func (t *tally) step(s step, out io.Writer) (string, time.Duration, error) {
 
 // needsMore says whether a step needs more than Go.
 func (s step) needsMore() bool {
-	return s.tests || slices.Contains(s.args, "./lab/model")
+	return s.tests || slices.Contains(s.args, "./lab/model") || slices.Contains(s.args, venv)
 }
 
 // install begins to install what tests need, and returns what waits for it.
@@ -176,7 +176,7 @@ func compiler() bool {
 
 // requireEverything makes tests fail, not skip, when an oracle or a switch is missing.
 func requireEverything(out io.Writer) {
-	python, err := filepath.Abs(".venv/bin/python")
+	python, err := filepath.Abs(venv)
 	if err != nil {
 		panic(err) // the working folder is gone
 	}

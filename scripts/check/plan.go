@@ -41,7 +41,7 @@ type part struct {
 
 // parts are the gate, and what is beyond it. Whatever a part leaves out in the gate it runs in test-all.
 var parts = []part{
-	{"lint", "format, go vet and staticcheck", lint, lint},
+	{"lint", "format, go vet and staticcheck; ruff and mypy for python", lint, lint},
 	{"packages", "most packages, side by side", untimed, untimedTwice},
 	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
 	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
@@ -165,6 +165,9 @@ func (t *tree) among(so func(pkg) bool) (list []pkg) {
 	return list
 }
 
+// venv is the Python that scripts/install-test-deps makes.
+const venv = ".venv/bin/python"
+
 func lint(t *tree) []step {
 	tagged := append([]string{"go", "vet", "-tags=crashpoints,mutants"}, t.tagged...)
 	return []step{
@@ -172,6 +175,9 @@ func lint(t *tree) []step {
 		{name: "go vet", args: []string{"go", "vet", "./..."}},
 		{name: "go vet, crash points and mutants", args: tagged, fills: true},
 		{name: "staticcheck", args: []string{"go", "tool", "staticcheck", "./..."}, fills: true},
+		{name: "ruff", args: []string{venv, "-m", "ruff", "check", "-q", "--no-cache", "python"}, fills: true},
+		{name: "mypy", args: []string{venv, "-m", "mypy", "--config-file=python/pyproject.toml", "--no-error-summary",
+			"--cache-dir=/dev/null", "python/holdfast", "python/holdfast_ryu"}, fills: true},
 	}
 }
 

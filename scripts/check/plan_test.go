@@ -167,7 +167,7 @@ func TestFilling(t *testing.T) {
 	for _, c := range []struct {
 		parts []string
 		want  int
-	}{{nil, 3}, {[]string{"lint"}, 0}, {[]string{"mutants"}, 0}, {[]string{"mutants", "e2e"}, 1}} {
+	}{{nil, 5}, {[]string{"lint"}, 0}, {[]string{"mutants"}, 0}, {[]string{"mutants", "e2e"}, 1}} {
 		steps, err := plan(found, false, c.parts)
 		if err != nil {
 			t.Fatal(err)

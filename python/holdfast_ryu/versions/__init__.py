@@ -7,9 +7,10 @@ bytes only: no datapath, no framework.
 from collections.abc import Collection
 
 from . import v10, v12, v14
-from .common import VERSION as NATIVE
+from .common import VERSION
 from .common import Untranslatable as Untranslatable
 
+NATIVE = VERSION
 # ORDER is that of preference: what needs no translation first, and then what loses least.
 ORDER = (NATIVE, 5, 6, 3, 1)
 _FAMILIES = {1: v10, 3: v12, 5: v14, 6: v14}

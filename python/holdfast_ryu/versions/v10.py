@@ -5,6 +5,7 @@ addition, and setting a VLAN adds the tag. Entries of flow statistics that 1.0 c
 """
 
 import struct
+from collections.abc import Iterator
 
 from . import common, v12
 from .common import make, relabel
@@ -72,7 +73,7 @@ def _flow_removed(xid: bytes, body: bytes) -> list[bytes]:
 def _stats_reply(message: bytes) -> list[bytes]:
     part, body = int.from_bytes(message[8:10], "big"), message[16:]
     if part == common.FLOW:
-        parts = map(_flow, common.elements(body, 0))
+        parts: Iterator[bytes] = map(_flow, common.elements(body, 0))
     elif part == common.TABLE:
         parts = map(_table, common.elements(body, 24))
     elif part == common.PORT_STATS:

@@ -120,7 +120,10 @@ def match_from(content: bytes) -> bytes | None:
             wildcards = wildcards & ~(63 << wildcard.start) | ignored << wildcard.start
         else:
             wildcards &= ~wildcard
-    get = lambda *numbers: next((values[number] for number in numbers if number in values), 0)  # noqa: E731
+
+    def get(*numbers: int) -> int:
+        return next((values[number] for number in numbers if number in values), 0)
+
     vlan = get(VLAN_VID)
     return _FORM.pack(
         wildcards, port_from(get(IN_PORT)), get(ETH_SRC).to_bytes(6, "big"), get(ETH_DST).to_bytes(6, "big"),
