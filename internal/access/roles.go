@@ -36,6 +36,7 @@ var needs = map[string]need{
 	"POST /v1/tally":            {change: pki.Operator},
 	"GET /v1/actors":            {read: pki.Viewer},
 	"GET /v1/matrix":            {read: pki.Viewer},
+	"GET /metrics":              {read: pki.Viewer},
 	"GET /v1/advice":            {read: pki.Viewer},
 	"GET /v1/placement":         {read: pki.Viewer},
 	"GET /v1/links":             {read: pki.Viewer},
