@@ -33,7 +33,11 @@ func (s *state) apply(r *Record) error {
 		s.sw(r.Switch).end(true)
 	case OpPut:
 		t := s.table(r.Table)
-		t.cells.Put(r.Cell, r.Field, r.Bytes)
+		if r.kept {
+			t.cells.Keep(r.Cell, r.Field, r.Bytes)
+		} else {
+			t.cells.Put(r.Cell, r.Field, r.Bytes)
+		}
 		t.revision = s.revision
 	case OpDelete:
 		t := s.table(r.Table)

@@ -102,6 +102,10 @@ func (c *Core) Commit(data []byte) error {
 }
 
 func (c *Core) apply(r *Record) error {
+	tell := c.observer(r)
+	if tell != nil && r.Op == OpPut {
+		r.Bytes, r.kept = append([]byte{}, r.Bytes...), true // the table has it, and who is told
+	}
 	if err := c.state.apply(r); err != nil {
 		return err
 	}
@@ -120,8 +124,8 @@ func (c *Core) apply(r *Record) error {
 		c.observe(r.Switch, r.Epoch, r.Seq, r.Bytes)
 	case c.observeSkipped != nil && (r.Op == OpSkipped || r.Op == OpSeen):
 		c.observeSkipped(r.Switch, r.Epoch, r.Seq, r.Asynchronous)
-	case r.Op == OpPut || r.Op == OpDelete:
-		c.observeTable(r)
+	case tell != nil:
+		tell(Change{r.Table.Name, r.Cell, r.Field, r.Bytes}) // nil if it was deleted
 	}
 	return nil
 }

@@ -99,6 +99,7 @@ type Record struct {
 	Incoming     *incoming
 	Ask          ask
 	Assignment   Assignment
+	kept         bool // Bytes are not of the entry, and are not changed
 }
 
 // Header starts an entry.
@@ -265,7 +266,7 @@ func (d *decoder) record(r *Record, tables *[]TableName, known *deltas) {
 		d.keyLike(&r.Cell)
 		r.Field = d.key()
 		if r.Op == OpPut {
-			r.Bytes = d.bytes()
+			r.Bytes, r.kept = d.bytes(), false
 		}
 	case OpDrop, OpClear:
 		n := d.uvarint()

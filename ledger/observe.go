@@ -19,14 +19,12 @@ func (c *Core) ObserveTables(app string, f func(Change)) {
 	c.observers[app] = f
 }
 
-// observeTable tells a change that another leader has logged.
-func (c *Core) observeTable(r *Record) {
-	f := c.observers[r.Table.App]
-	if f == nil {
-		return
+// observer returns who is told of a change that another leader has logged; nil if nobody is.
+func (c *Core) observer(r *Record) func(Change) {
+	if r.Op != OpPut && r.Op != OpDelete {
+		return nil
 	}
-	v, _ := c.state.table(r.Table).cells.Get(r.Cell, r.Field) // nil if it was deleted
-	f(Change{r.Table.Name, r.Cell, r.Field, v})
+	return c.observers[r.Table.App]
 }
 
 // Read has a Reader answer a message. It reports false while this replica leads.

@@ -100,8 +100,13 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	}
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, existed)
-	t.cells.Put(cell, field, value)
-	tx.change(t, cell, field)
+	if tx.observed {
+		value = append([]byte{}, value...)
+		t.cells.Keep(cell, field, value)
+	} else {
+		t.cells.Put(cell, field, value)
+	}
+	tx.change(t, cell, field, value)
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)
 }
@@ -114,9 +119,9 @@ func (tx *Tx) writes() {
 }
 
 // change notes a change for the function of Core.ObserveTables.
-func (tx *Tx) change(t *Table, cell, field Key) {
+// The value is nil if it was deleted.
+func (tx *Tx) change(t *Table, cell, field Key, value []byte) {
 	if tx.observed {
-		value, _ := t.cells.Get(cell, field) // nil: it was deleted
 		tx.c.batch.observed = append(tx.c.batch.observed, observed{tx.index, Change{t.name.Name, cell, field, value}})
 	}
 }
@@ -131,7 +136,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, true)
 	t.cells.Delete(cell, field)
-	tx.change(t, cell, field)
+	tx.change(t, cell, field, nil)
 	n := b.table(t)
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)
 	b.buf = field.Append(cell.Append(b.buf))

@@ -147,6 +147,11 @@ func (t *Table) Put(cell, field Key, b []byte) {
 	if len(b) > maxShort {
 		b = bytes.Clone(b)
 	}
+	t.Keep(cell, field, b)
+}
+
+// Keep is Put for a value that nobody changes afterwards.
+func (t *Table) Keep(cell, field Key, b []byte) {
 	o := t.changes()
 	c := t.change(o, cell)
 	if field == (Key{}) {
