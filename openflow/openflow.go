@@ -37,7 +37,14 @@ const (
 // DatapathID names a switch. It prints as 16 hexadecimal digits, as ovs-vsctl shows it.
 type DatapathID uint64
 
-func (d DatapathID) String() string { return fmt.Sprintf("%016x", uint64(d)) }
+func (d DatapathID) String() string {
+	var b [16]byte
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = "0123456789abcdef"[d&0xf]
+		d >>= 4
+	}
+	return string(b[:])
+}
 
 // ParseDatapathID reads what String returns. Leading zeros may be missing.
 func ParseDatapathID(text string) (DatapathID, error) {
