@@ -95,6 +95,9 @@ func (b *batch) givenUp() bool {
 const (
 	pipelined = 2
 	fullQueue = 64
+	// leastHalf is from when on what waits while nothing is on the way is sent in two requests. So one of them is on the
+	// way while the other one is executed, and while its answers are.
+	leastHalf = 8
 )
 
 func (l *lane) gathers() bool {
@@ -119,8 +122,12 @@ func (c *Client) cut(i int) *batch {
 		c.last++
 		b.session, b.seq = c.session, c.last
 	}
+	most := len(l.queue)
+	if len(l.sent) == 0 && most >= 2*leastHalf {
+		most = (most + 1) / 2
+	}
 	n, ops, size := 0, 0, 0
-	for _, w := range l.queue {
+	for _, w := range l.queue[:most] {
 		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+len(w.encoded) > maxBatch) {
 			break
 		}
