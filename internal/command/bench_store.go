@@ -62,6 +62,7 @@ func (s *storeBenchmark) Run(ctx context.Context, progress bench.Progress) (benc
 	if s.workload.Workload == "" {
 		return s.Store.Run(ctx, progress)
 	}
+	collectLess() // as in holdfast store app
 	return s.shared().Run(ctx, progress)
 }
 

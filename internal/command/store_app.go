@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +36,7 @@ the switch.`,
   holdfast store app balancer --listen :6701 --vip 10.0.0.100/020100000064=10.0.0.2/020000000002@2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			collectLess()
 			c, err := f.client()
 			if err != nil {
 				return err
@@ -72,6 +75,14 @@ the switch.`,
 	cmd.Flags().StringVar(&variant, "variant", string(onstore.Component), "how it uses the store")
 	cmd.Flags().StringArrayVar(&vips, "vip", nil, "balancer: a virtual address and its members; may be repeated")
 	return cmd
+}
+
+// collectLess has the garbage collector of a client of the store run less often: it keeps little, so it would run many
+// times a second.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 }
 
 // parseVIP reads IP/MAC=MEMBER,MEMBER…
