@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/holdfast-sdn/holdfast/store/component"
 )
@@ -62,7 +63,7 @@ func (b *beside) Call(name string, args []component.Value, named *component.Dict
 }
 
 func (b *beside) do(name string, o *Op) (component.Value, error) {
-	if !o.IsText() {
+	if !utf8.ValidString(o.Key) || o.Kind == List && !o.IsText() { // other names are those of tables and columns
 		return nil, Fail(ComponentFailed, "a name or key that store.%s is given is not UTF-8", name)
 	}
 	if o.Kind == 0 {

@@ -101,9 +101,14 @@ func (m *machine) line() int {
 // step counts steps.
 func (m *machine) step(n int) {
 	if m.limits.Steps -= n; m.limits.Steps < 0 {
-		m.limits.Steps = 0
-		panic(stop{fmt.Errorf("%w: line %d: it has no steps left", ErrLimit, m.line())})
+		m.endSteps()
 	}
+}
+
+// endSteps is not a part of step so that the compiler can inline that.
+func (m *machine) endSteps() {
+	m.limits.Steps = 0
+	panic(stop{fmt.Errorf("%w: line %d: it has no steps left", ErrLimit, m.line())})
 }
 
 // bytesOfStep is how many bytes are copied or compared in the time of one step.
