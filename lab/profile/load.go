@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/client"
+	"github.com/holdfast-sdn/holdfast/store/onstore"
 	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
 
@@ -89,4 +93,63 @@ func (u updates) call(ctx context.Context, c *client.Client, alone *rpc.Caller, 
 		err = out.Error
 	}
 	return err
+}
+
+// packets are those of hosts that a learning switch and a device manager on the store handle, so many at a time.
+type packets struct{ atATime int }
+
+// hosts is how many there are: each is new once.
+const hosts = 10_000
+
+func (p packets) run(ctx context.Context, on *site, each time.Duration) (float64, error) {
+	c, err := client.New(namespace, on.rest...)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	var apps []onstore.App
+	for _, name := range []string{"learning", "devices"} {
+		a, err := onstore.New(name, onstore.Component, c, nil)
+		if err == nil {
+			err = a.Setup(ctx)
+		}
+		if err != nil {
+			return 0, err
+		}
+		apps = append(apps, a)
+	}
+	ctx, cancel := context.WithTimeout(ctx, each)
+	defer cancel()
+	var next atomic.Int64
+	failed := make(chan error, p.atATime)
+	var running sync.WaitGroup
+	for range p.atATime {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				n := int(next.Add(1))
+				in := fromHost(n % hosts)
+				if _, err := apps[n%len(apps)].Handle(ctx, &in); err != nil {
+					if ctx.Err() == nil {
+						failed <- err
+					}
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	select {
+	case err = <-failed:
+	default:
+	}
+	return float64(next.Load()) / each.Seconds(), err
+}
+
+// fromHost returns a packet of one host to another one.
+func fromHost(n int) onstore.Packet {
+	mac := func(n int) of13.MAC { return of13.MAC{2, 0, 0, 0, byte(n >> 8), byte(n)} }
+	ip := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
+	to := (n + 1) % hosts
+	return onstore.Packet{Switch: 1, InPort: of13.Port(n%40 + 1),
+		Packet: packet.Packet{Src: mac(n), Dst: mac(to), Type: packet.IPv4, From: ip(n), To: ip(to)}}
 }

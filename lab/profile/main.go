@@ -62,6 +62,7 @@ var phases = []phase{
 	{name: "one packet at a time", load: switches{Mode: load.Latency, Switches: 4, MACsPerSwitch: 1000}},
 	{name: "updates of the store, in batches, on disk", durability: config.Disk, load: updates{callers: 8, batch: 512}},
 	{name: "updates of the store, one at a time", load: updates{callers: 200}},
+	{name: "applications on the store, with components", load: packets{atATime: 64}},
 }
 
 func main() {
