@@ -98,7 +98,8 @@ func (s *scratch) bytesOf(v component.Value) ([]byte, error) {
 	case int64:
 		s.text = strconv.AppendInt(s.text, v, 10)
 	default:
-		return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not a %s", component.TypeOf(v))
+		return nil, Fail(ComponentFailed, "the value of a column is a string or a number, not a %s",
+			component.TypeOf(v))
 	}
 	return s.text[from:len(s.text):len(s.text)], nil
 }

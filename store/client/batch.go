@@ -95,8 +95,8 @@ func (b *batch) givenUp() bool {
 const (
 	pipelined = 2
 	fullQueue = 64
-	// leastHalf is from when on what waits while nothing is on the way is sent in two requests. So one of them is on the
-	// way while the other one is executed, and while its answers are.
+	// leastHalf bounds from below the halves of what waits while nothing is on the way. It is sent in two requests, so
+	// that one is executed while the other one is made, or its answers are handled.
 	leastHalf = 8
 )
 
