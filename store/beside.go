@@ -113,7 +113,9 @@ func (b *beside) read(name string, o *Op) (component.Value, error) {
 	s := &b.n.app.scratch
 	from := len(s.columns)
 	s.columns = r.table.appendColumns(s.columns, &r.stored, r.selected)
-	return s.dict(s.columns[from:]), nil
+	row := s.dict(s.columns[from:])
+	s.columns = s.columns[:from]
+	return row, nil
 }
 
 // checkRow refuses the transaction if a condition does not hold for a row, which stays as it is.

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,34 @@ func TestComponent(t *testing.T) {
 		t.Errorf("a component that is removed: %v", err)
 	}
 	r.rows()
+}
+
+// An op sees tables and components as those before it in the same transaction have left them, also if an earlier
+// transaction of the request, which had replaced them, was refused.
+func TestReplacedInARequest(t *testing.T) {
+	r := newReplicas(t)
+	made := func(column string) []Op {
+		return []Op{{Kind: CreateTable, Table: "t", Definition: &Definition{Columns: []string{column}}},
+			upload("c", "def run(args): return store.put(\"t\", \"k\", {\""+column+"\": 1})"),
+			{Kind: Run, Component: "c"}}
+	}
+	again := append([]Op{{Kind: Run, Component: "c"}, {Kind: Delete, Table: "t", Key: "k"},
+		{Kind: DropTable, Table: "t"}}, made("b")...)
+	refused := append(slices.Clone(again), Op{Kind: Get, Table: "t", Key: "none"})
+	r.must("n", made("a")...)
+	q := Request{Namespace: "n", Transactions: [][]Op{refused, {{Kind: Run, Component: "c"}}}}
+	out := r.call(q.Append(nil))
+	if why := out.Outcomes[0].Error; why == nil || why.Code != NotFound {
+		t.Fatalf("the transaction to be refused: %v", why)
+	}
+	if why := out.Outcomes[1].Error; why != nil {
+		t.Errorf("after it: %v", why)
+	}
+	r.must("n", again...)
+	row := r.must("n", Op{Kind: Get, Table: "t", Key: "k"})[0].Row
+	if !reflect.DeepEqual(row.Columns, columns("b", "1")) {
+		t.Errorf("the row is %+v", row)
+	}
 }
 
 // What components can do with rows.

@@ -18,6 +18,10 @@ var mutants = []mutation.Bug{
 		Before: "	n.meta.adopted = at\n", After: ""},
 	{Name: "write rows of other buckets", File: "store/buckets.go",
 		Before: "	if n.buckets > 0 && Bucket(key, n.buckets) != n.bucket {\n", After: "	if n.buckets < 0 {\n"},
+	{Name: "use a table that the request has replaced", File: "store/namespace.go",
+		Before: "n.seen, n.ran = nil, ranComponent{}", After: "n.ran = ranComponent{}"},
+	{Name: "run a component that the request has replaced", File: "store/namespace.go",
+		Before: "n.seen, n.ran = nil, ranComponent{}", After: "n.seen = nil"},
 	{Name: "forget the answer to a request that was refused", File: "store/store.go",
 		Before: "	if n.changed || n.closes || refused && r.Session != 0 {\n", After: "	if n.changed || n.closes {\n"},
 }
