@@ -33,7 +33,12 @@ type comparison struct {
 	sums  map[uint64]uint64 // by controller
 	named []string          // of those that differ, who were logged
 	err   error             // this replica differs
+	// early has the last digest of each other replica for an entry that this one does not have yet. Each chooses its
+	// index, so it is no comparison before this replica has the entry: a faulty one harms only itself.
+	early map[uint64]early
 }
+
+type early struct{ index, sum uint64 }
 
 // divergedError is why a group begins anew.
 type divergedError struct {
@@ -75,7 +80,15 @@ func (c *Core) compare(index uint64) (err error) {
 // comparing makes the comparison at an entry the present one, unless there is a newer one.
 func (c *Core) comparing(index uint64) bool {
 	if now := &c.comparison; index > now.index {
-		*now = comparison{mine: now.mine, asked: now.asked, equal: now.equal, index: index, sums: map[uint64]uint64{}}
+		sums, later := map[uint64]uint64{}, map[uint64]early{}
+		for from, e := range now.early {
+			if e.index == index {
+				sums[from] = e.sum
+			} else if e.index > index {
+				later[from] = e
+			}
+		}
+		*now = comparison{mine: now.mine, asked: now.asked, equal: now.equal, index: index, sums: sums, early: later}
 	}
 	return index == c.comparison.index
 }
@@ -101,11 +114,18 @@ func (c *Core) tellDigest(to uint64) {
 
 // heardDigest takes the digest of another replica. One that has begun anew is told this one's again.
 func (c *Core) heardDigest(from uint64, b []byte) {
-	if len(b) != 16 || !c.comparing(binary.BigEndian.Uint64(b)) {
+	if _, member := c.cfg.Names[from]; !member || len(b) != 16 {
 		return
 	}
-	sum, now := binary.BigEndian.Uint64(b[8:]), &c.comparison
-	if _, member := c.cfg.Names[from]; !member {
+	index, sum, now := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), &c.comparison
+	switch {
+	case index > now.index:
+		if now.early == nil {
+			now.early = map[uint64]early{}
+		}
+		now.early[from] = early{index, sum}
+		return
+	case index < now.index:
 		return
 	}
 	was, known := now.sums[from]

@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"testing"
 )
 
@@ -40,6 +41,7 @@ func TestJudge(t *testing.T) {
 				b := binary.BigEndian.AppendUint64([]byte{digestPayload}, index)
 				s.core.Payload(s.now, from, binary.BigEndian.AppendUint64(b, sum))
 			}
+			tell(2, math.MaxUint64, other)  // an index that this replica never has keeps it from no comparison
 			for from, sum := range c.sums { // some may come before this replica is there itself
 				tell(from, 10, sum)
 			}

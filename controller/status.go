@@ -347,8 +347,8 @@ type api struct {
 // /v1/apps/{app}/tables, and what the leader's duty reports.
 func (c *Controller) serveAPI(l net.Listener) *api {
 	mux, asks := c.apiRoutes()
-	w := newWeb(c.log, &http.Server{Handler: c.guarded(mux), ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
-		IdleTimeout: 30 * time.Second, ConnContext: mtls.WithConn})
+	w := newWeb(c.log, &http.Server{Handler: c.guarded(mux), ReadTimeout: 5 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: mtls.WithConn})
 	w.start(l)
 	return &api{w, asks}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/token"
 	"github.com/holdfast-sdn/holdfast/ryu"
 )
 
@@ -19,7 +20,7 @@ type Checked struct {
 }
 
 // Check does what Run would do first, without listening or touching the data folder: it makes the applications, imports
-// those of Ryu, and reads the TLS files. The errors are those with which Run would fail. If cfg.Name is "", it reads
+// those of Ryu, and reads the TLS files and the tokens. The errors are those with which Run would fail. If cfg.Name is "", it reads
 // the certificates of all controllers that are on this machine, of which there must be one.
 func Check(ctx context.Context, cfg Config) (found Checked, problems []error) {
 	s := cfg.Cluster
@@ -32,6 +33,11 @@ func Check(ctx context.Context, cfg Config) (found Checked, problems []error) {
 			problems = append(problems, err)
 		} else {
 			found.Ryu = &identity
+		}
+	}
+	if s.Tokens != "" {
+		if _, err := token.Read(s.Tokens); err != nil {
+			problems = append(problems, err)
 		}
 	}
 	if s.TLS == nil {

@@ -245,8 +245,8 @@ func addKey(own *controller.Config, s *config.Cluster) (*clusterkey.Key, error) 
 	return key, nil
 }
 
-// openChanges opens the log of who asks this controller for changes. It is beside the folder of the controller, which is
-// removed when the controller begins anew.
+// openChanges opens the log of who asks this controller for changes. It is beside the folder of the controller, which
+// is removed when the controller begins anew.
 func openChanges(s *config.Cluster, name string, log *slog.Logger) *auditlog.Log {
 	_ = os.MkdirAll(s.Data, 0o755) // else opening the file tells
 	return auditlog.Open(filepath.Join(s.Data, name+"-audit.log"), log)

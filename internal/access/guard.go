@@ -40,17 +40,17 @@ func NewGuard(ctx context.Context, cluster *config.Cluster, key *clusterkey.Key,
 	if cluster.Tokens == "" {
 		return g, nil
 	}
-	if cluster.TLS == nil {
-		if key == nil {
-			return nil, errors.New("tokens without tls need the key of the cluster, by which controllers know each " +
-				"other: make a file with 64 random hexadecimal digits, " + clusterkey.File + " in the data folder, and " +
-				"copy it to all controllers")
-		}
-		g.peers = key.Token()
-	}
 	var err error
 	if g.tokens, err = loadTokens(cluster.Tokens, log); err != nil {
 		return nil, err
+	}
+	if cluster.TLS == nil {
+		if key == nil {
+			return nil, errors.New("tokens without tls need the key of the cluster, by which controllers know each " +
+				"other: make a file with 64 random hexadecimal digits, " + clusterkey.File + " in the data folder, " +
+				"and copy it to all controllers")
+		}
+		g.peers = key.Token()
 	}
 	go g.tokens.watch(ctx)
 	return g, nil

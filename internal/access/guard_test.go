@@ -3,6 +3,7 @@ package access
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -141,7 +142,13 @@ func TestOpen(t *testing.T) {
 	if code, _, _ := g.ask("POST", "POST /v1/unknown", ""); code != http.StatusForbidden {
 		t.Errorf("an unknown path gets %d", code)
 	}
-	if _, err := NewGuard(t.Context(), &config.Cluster{Tokens: "x"}, nil, nil, quiet); err == nil {
+	with := newGuarded(t)
+	missing := &config.Cluster{Tokens: with.file + "x"}
+	if _, err := NewGuard(t.Context(), missing, with.key, nil, quiet); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file of tokens that is not there: %v", err)
+	}
+	tokens := &config.Cluster{Tokens: with.file}
+	if _, err := NewGuard(t.Context(), tokens, nil, nil, quiet); err == nil {
 		t.Error("tokens without TLS and without the key of the cluster are accepted")
 	}
 }

@@ -22,6 +22,7 @@ type tokens struct {
 	mu     sync.Mutex // guards the fields below
 	looked time.Time
 	seen   [2]int64 // time and size of the file when it was read
+	read   bool     // it was
 	list   token.List
 	failed string            // what was wrong with the file since, as the log has it
 	live   map[*session]bool // requests that are served
@@ -71,17 +72,17 @@ func (t *tokens) look(now time.Time) error {
 	if info, err := os.Stat(t.file); err == nil { // else reading it will tell
 		seen = [2]int64{info.ModTime().UnixNano(), info.Size()}
 	}
-	if seen == t.seen {
+	if t.read && seen == t.seen {
 		return nil
 	}
 	list, err := token.Read(t.file)
 	if err != nil {
 		return err
 	}
-	if t.seen != [2]int64{} {
+	if t.read {
 		t.log.Info("read the file of tokens again", "tokens", len(list))
 	}
-	t.list, t.seen, t.failed = list, seen, ""
+	t.list, t.seen, t.read, t.failed = list, seen, true, ""
 	for s := range t.live {
 		if _, known := list.Find(s.hash); !known && s.conn != nil {
 			t.log.Warn("connection closed: its token was removed", "remote", s.conn.RemoteAddr())

@@ -86,8 +86,8 @@ func open(path string, most int64, log *slog.Logger) *Log {
 }
 
 func (l *Log) failed(err error) {
-	l.log.Error("the audit log cannot be written, so requests that change something are refused: make room on its disk, "+
-		"and let this user write to it", "err", err)
+	l.log.Error("the audit log cannot be written, so requests that change something are refused: make room on its "+
+		"disk, and let this user write to it", "err", err)
 }
 
 // Begin records a request, and returns when that is stored. If it cannot be stored, the request must not be executed.

@@ -85,8 +85,8 @@ func Make(dir string) (file string, made bool, err error) {
 	return file, true, nil
 }
 
-// Token returns the token by which the controllers of the cluster know each other over HTTP. It is derived from the key,
-// which whoever learns the token does not learn.
+// Token returns the token by which the controllers of the cluster know each other over HTTP. It is derived from the
+// key, which whoever learns the token does not learn.
 func (k *Key) Token() string { return token.Of(k.derive("requests", nil)) }
 
 // derive returns a key for one purpose on one connection (RFC 5869, with the nonces of both sides as the salt).

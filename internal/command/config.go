@@ -58,7 +58,8 @@ func configCommand() *cobra.Command {
     ca: /etc/holdfast/ca.pem
     cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
     key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate
-    # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating.md has admit and unlisted too`,
+    # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating.md has admit and unlisted too
+  # tokens: /etc/holdfast/tokens       # of people and scripts without a certificate; see holdfast token`,
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -180,6 +180,7 @@ func TestConfigCheckMachine(t *testing.T) {
 	for _, c := range []struct{ name, text, says string }{
 		{"two that forward", "apps: [recovery, learning]\n", "recovery and learning both forward packets"},
 		{"no Python", "apps: [./mine.py]\nryu: {python: " + dir + "/python9}\n", "there is no " + dir + "/python9"},
+		{"no tokens", "tokens: " + dir + "/tokens\n", "`holdfast token add` makes the file"},
 		{"no certificates", tls, "no controller has its certificate on this machine: tls: "},
 	} {
 		file := writeCluster(t, clusterText+"data: "+dir+"\n"+c.text)

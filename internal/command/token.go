@@ -53,8 +53,8 @@ func (f *tokenFlags) path() (string, error) {
 	}
 	s, err := loadCluster(f.config)
 	if err == nil && s.Tokens == "" {
-		err = errors.New("the cluster file names no file of tokens: add a line like tokens: /etc/holdfast/tokens, or " +
-			"use --file")
+		err = errors.New("the cluster file names no file of tokens: add a line like tokens: /etc/holdfast/tokens, " +
+			"or use --file")
 	}
 	if err != nil {
 		return "", err
@@ -66,8 +66,8 @@ func tokenAddCommand(f *tokenFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "add {viewer | operator | admin | client} NAME",
 		Short: "Make a token and add it to the file",
-		Long: `Make a token, print it, and add its hash to the file of tokens. It is printed once: nobody can read it from
-the file. The name is in the audit log of controllers.`,
+		Long: `Make a token, print it, and add its hash to the file of tokens. It is printed once: nobody can read
+it from the file. The name is in the audit log of controllers.`,
 		Example: `  holdfast token add operator alice`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,8 +116,8 @@ func tokenRemoveCommand(f *tokenFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NAME",
 		Short: "Remove a token from the file",
-		Long: `Remove a token from the file. When controllers have read it again, within a second, they refuse the token, and
-close connections on which it is in use.`,
+		Long: `Remove a token from the file. When controllers have read it again, within a second, they refuse the
+token, and close connections on which it is in use.`,
 		Example: `  holdfast token remove alice`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,8 +128,8 @@ close connections on which it is in use.`,
 			if err := token.Remove(file, args[0]); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the token of %s is removed from %s; copy the file to all controllers\n",
-				args[0], file)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the token of %s is removed from %s; copy the file to all "+
+				"controllers\n", args[0], file)
 			return err
 		},
 	}

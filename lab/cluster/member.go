@@ -57,7 +57,9 @@ func (c *Cluster) command(ctx context.Context, args ...string) (string, error) {
 }
 
 // AuditLog is the file in which a controller records who asks it for changes.
-func (c *Cluster) AuditLog(n *Controller) string { return filepath.Join(c.dataDir(), n.Name+"-audit.log") }
+func (c *Cluster) AuditLog(n *Controller) string {
+	return filepath.Join(c.dataDir(), n.Name+"-audit.log")
+}
 
 // Lose removes the folder of a controller that does not run.
 func (c *Cluster) Lose(n *Controller) error { return os.RemoveAll(filepath.Join(c.dataDir(), n.Name)) }
