@@ -20,8 +20,8 @@ type Checked struct {
 }
 
 // Check does what Run would do first, without listening or touching the data folder: it makes the applications, imports
-// those of Ryu, and reads the TLS files and the tokens. The errors are those with which Run would fail. If cfg.Name is "", it reads
-// the certificates of all controllers that are on this machine, of which there must be one.
+// those of Ryu, and reads the TLS files and the tokens. The errors are those with which Run would fail. If cfg.Name is
+// "", it reads the certificates of all controllers that are on this machine, of which there must be one.
 func Check(ctx context.Context, cfg Config) (found Checked, problems []error) {
 	s := cfg.Cluster
 	if _, err := cfg.Applications(); err != nil {

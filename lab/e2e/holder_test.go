@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -31,6 +32,14 @@ func TestTwoOfThreeRestart(t *testing.T) {
 			}
 			for _, c := range die {
 				c.WaitEnd()
+			}
+			if i%2 > 0 { // else they are back before the third knows that nobody leads
+				await.Until(t, "the third to know no leader", func() bool {
+					st, err := s.Controllers()[i%3].Status(s.ctx)
+					return err == nil && st.Role == "no leader"
+				})
+			}
+			for _, c := range die {
 				s.check(c.Restart())
 			}
 		}
