@@ -13,7 +13,7 @@ import (
 // again. The third holds what switches without an agent have sent and the log lacks. Whoever leads, nothing of it is
 // lost, and no epoch begins.
 func TestTwoOfThreeRestart(t *testing.T) {
-	const rounds = 6
+	const rounds = 4
 	modes := []mode{stock}
 	if everything {
 		modes = append(modes, stockOVS, stockTLS)
