@@ -10,7 +10,7 @@ import (
 // Packet-ins of this many hosts are sent while a controller is down. A host that lacks more than 4,096 inputs
 // counts as catching up.
 const (
-	missedInputs   = 20_000
+	missedInputs   = 10_000
 	snapshotInputs = 3_000
 	rejoinHosts    = 500
 )
