@@ -1,6 +1,7 @@
 """One conversation with Holdfast over a stream socket: frames in, frames out, until it closes."""
 
 import _thread
+import gc
 import socket
 from collections.abc import Callable, Iterator
 
@@ -104,6 +105,8 @@ def serve(sock: socket.socket, apps: list[str], fast_paths: bool, names: list[st
     prepare(hello, fast_paths, names, session.stir if alone else None)
     from . import host  # imports os_ken, so it comes after all that
 
+    gc.freeze()
+    gc.enable()
     outcome.stir = session.stir
     running = host.Host(hello.apps, hello.options)
     ready = running.load(hello.number, hello.state)
