@@ -18,7 +18,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofproto
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-ROUNDS = 3_000
+ROUNDS = 2_000
 DATAPATH = ofproto_protocol.ProtocolDesc(ofproto.OFP_VERSION)
 chance = random.Random(5)
 

@@ -263,8 +263,8 @@ func TestLeftOutOnce(t *testing.T) {
 	b.check()
 }
 
-// A controller that begins afresh repeats nothing: when its host ends, the applications begin with the switches that are
-// up. No second host verifies a checkpoint, and the history is deleted nevertheless.
+// A controller that begins afresh repeats nothing: when its host ends, the applications begin with the switches that
+// are up. No second host verifies a checkpoint, and the history is deleted nevertheless.
 func TestBeginAfresh(t *testing.T) {
 	b := newBed(t, 1)
 	n := b.nodes[0]

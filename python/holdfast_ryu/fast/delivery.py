@@ -18,7 +18,8 @@ _original_feed = Datapath.feed
 
 def _feed(self: Any, message: bytes) -> None:
     if not (
-        message[1] == _PACKET_IN
+        len(message) >= messages.HEADER.size
+        and message[1] == _PACKET_IN
         and self.native
         and self.receiver.parked
         and not self.inbox
