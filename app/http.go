@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 type (
@@ -47,6 +48,15 @@ func JSON(value any, there bool) (Response, error) {
 func BadRequest(why error) (Response, error) {
 	return Response{Status: http.StatusBadRequest, Body: fmt.Appendln(nil, why)}, nil
 }
+
+// SwitchOf returns the switch that a request names as {switch} of its route. If what it names is no datapath id, the
+// handler does not run, and the answer has status 400.
+func SwitchOf(r Request) Switch {
+	id, _ := openflow.ParseDatapathID(r.Values[switchValue])
+	return id
+}
+
+const switchValue = "switch"
 
 // refusal is why a request is not executed.
 type refusal struct {
@@ -136,6 +146,15 @@ func (a *App) Callee(pattern string, message []byte) (ledger.Shard, error) {
 	return at, nil
 }
 
+func (r *route) answer(tx *Tx, q Request) (Response, error) {
+	if text, named := q.Values[switchValue]; named {
+		if _, err := openflow.ParseDatapathID(text); err != nil {
+			return BadRequest(err)
+		}
+	}
+	return r.run(tx, q)
+}
+
 // serve executes a request.
 func (a *App) serve(tx *Tx, in *ledger.Input) error {
 	if name, is := strings.CutPrefix(in.Name, emitPrefix); is {
@@ -153,7 +172,7 @@ func (a *App) serve(tx *Tx, in *ledger.Input) error {
 		return err
 	}
 	run := func(tx *Tx, q Request) error {
-		answer, err := r.run(tx, q)
+		answer, err := r.answer(tx, q)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,15 @@ type PacketIn struct {
 	of13.PacketIn
 }
 
+// Out returns the command that has the switch execute actions for the packet.
+func (p *PacketIn) Out(actions of13.Actions) of13.PacketOut {
+	m := of13.PacketOut{BufferID: p.BufferID, InPort: p.InPort, Actions: actions}
+	if p.BufferID == of13.NoBuffer {
+		m.Data = p.Data
+	}
+	return m
+}
+
 // EthDst returns the destination of the Ethernet frame, zero if there is none.
 func (p *PacketIn) EthDst() (a MAC) { copy(a[:], p.Data); return a }
 

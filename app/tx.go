@@ -45,6 +45,11 @@ func (tx *Tx) PacketOut(to Switch, m of13.PacketOut) uint32 {
 	return tx.ledger.Send(to, &tx.packetOut)
 }
 
+var flood = of13.Actions(nil).Output(of13.PortFlood, 0)
+
+// Flood has the switch of a packet send it out of all ports but the one where it came in.
+func (tx *Tx) Flood(in PacketIn) { tx.PacketOut(in.Switch, in.Out(flood)) }
+
 // FlowMod sends a FLOW_MOD; see Send.
 func (tx *Tx) FlowMod(to Switch, m of13.FlowMod) uint32 {
 	tx.flowMod = m

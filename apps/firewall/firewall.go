@@ -99,10 +99,7 @@ func New(c Config) *app.App {
 	app.HandleEmitted(a, func(m install) app.Cells { return at(m.Switch) }, f.install)
 	app.HandleHTTP(a, "PUT /list", func(app.Request) app.Cells { return list }, f.put)
 	app.HandleHTTP(a, "GET /list", func(app.Request) app.Cells { return list }, f.get)
-	app.HandleHTTP(a, "GET /switches/{switch}", func(r app.Request) app.Cells {
-		id, _ := openflow.ParseDatapathID(r.Values["switch"])
-		return at(id)
-	}, f.status)
+	app.HandleHTTP(a, "GET /switches/{switch}", func(r app.Request) app.Cells { return at(app.SwitchOf(r)) }, f.status)
 	return a
 }
 
@@ -110,6 +107,10 @@ func New(c Config) *app.App {
 func flowMod(tx *app.Tx, id app.Switch, m of13.FlowMod) uint32 {
 	m.Cookie, m.BufferID, m.OutPort, m.OutGroup = Cookie, of13.NoBuffer, of13.PortAny, of13.GroupAny
 	return tx.FlowMod(id, m)
+}
+
+func empty(tx *app.Tx, id app.Switch, table uint8) uint32 {
+	return flowMod(tx, id, of13.FlowMod{Command: of13.FlowDelete, TableID: table})
 }
 
 // selectTable has a switch decide by the list in a table; 0: it drops all. The entry hides whatever else is in the
@@ -127,9 +128,8 @@ func selectTable(tx *app.Tx, id app.Switch, table uint8) {
 func (f *firewall) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	f.switches.Put(tx, up.Switch, Status{})
 	selectTable(tx, up.Switch, 0)
-	for _, table := range []uint8{first, second} {
-		flowMod(tx, up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: table})
-	}
+	empty(tx, up.Switch, first)
+	empty(tx, up.Switch, second)
 	return app.Emit(tx, ask{Switch: up.Switch})
 }
 
@@ -166,7 +166,7 @@ func (f *firewall) install(tx *app.Tx, m install) error {
 	if !up || err != nil { // a list that was put without recovery, which runs now, may be wrong
 		return err
 	}
-	s.Start = flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
+	s.Start = empty(tx, m.Switch, spare(s.Table))
 	tx.Send(m.Switch, &of13.BarrierRequest{})
 	for _, e := range entries {
 		e.TableID = spare(s.Table)
@@ -187,7 +187,7 @@ func (f *firewall) complete(tx *app.Tx, m app.BarrierReply) error {
 	s = Status{Version: s.Installing, Table: spare(s.Table), Start: s.Start}
 	f.switches.Put(tx, m.Switch, s)
 	selectTable(tx, m.Switch, s.Table)
-	flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
+	empty(tx, m.Switch, spare(s.Table))
 	return nil
 }
 
@@ -197,9 +197,7 @@ func (f *firewall) refused(tx *app.Tx, m app.Refused) error {
 	if !up || int32(m.XID-s.Start) < 0 {
 		return nil // or it is about a list that was given up before
 	}
-	if s.Installing > 0 {
-		flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
-	}
+	empty(tx, m.Switch, spare(s.Table))
 	s.Installing, s.Barrier, s.Refused = 0, 0, m.Error.Error()
 	f.switches.Put(tx, m.Switch, s)
 	return nil
@@ -226,7 +224,6 @@ func (f *firewall) get(tx *app.Tx, _ app.Request) (app.Response, error) {
 }
 
 func (f *firewall) status(tx *app.Tx, r app.Request) (app.Response, error) {
-	id, _ := openflow.ParseDatapathID(r.Values["switch"])
-	s, up := f.switches.Get(tx, id)
+	s, up := f.switches.Get(tx, app.SwitchOf(r))
 	return app.JSON(s, up)
 }

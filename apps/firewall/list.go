@@ -10,11 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
-// Bounds of a list. One that exceeds them is refused.
-const (
-	MaxRules   = 1024
-	MaxEntries = 4096 // for all switches together
-)
+// Bounds of a list, whose entries are those for all switches together. One that exceeds them is refused.
+const MaxRules, MaxEntries = 1024, 4096
 
 // List is an access list: the first rule that matches a frame decides, and Default decides for the rest.
 type List struct {
@@ -76,15 +73,14 @@ func (l *List) compile(c Config, at *app.Switch) (list []of13.FlowMod, err error
 
 // matches returns what a rule matches at a switch; nil: at any switch.
 func (r *Rule) matches(at *app.Switch) (list []of13.Match, err error) {
-	if r.Action != "allow" && r.Action != "deny" {
-		return nil, fmt.Errorf("action %q: use allow or deny", r.Action)
-	}
 	var m of13.Match
-	if r.Port > 0 {
-		m = m.WithInPort(r.Port)
-	}
-	if r.Switch == "" && r.Port > 0 || r.Port > of13.PortMax {
+	switch {
+	case r.Action != "allow" && r.Action != "deny":
+		return nil, fmt.Errorf("action %q: use allow or deny", r.Action)
+	case r.Switch == "" && r.Port > 0 || r.Port > of13.PortMax:
 		return nil, fmt.Errorf("port %d: name its switch too, and use a number up to %d", r.Port, of13.PortMax)
+	case r.Port > 0:
+		m = m.WithInPort(r.Port)
 	}
 	if r.Switch != "" {
 		if id, err := openflow.ParseDatapathID(r.Switch); err != nil || at != nil && *at != id {

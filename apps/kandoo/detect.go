@@ -35,8 +35,6 @@ type (
 	}
 	// shrunk: the flow with this key is one no more.
 	shrunk struct{ Key string }
-	// fresh: the switch has come up.
-	fresh struct{ Switch app.Switch }
 )
 
 // key names a flow where it enters a switch.
@@ -79,12 +77,7 @@ type reading struct {
 func (k *kandoo) detect(a *app.App) {
 	at := func(id app.Switch) app.Cells { return app.Need(k.raised.Cell(id)) }
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, k.switchUp)
-	app.Handle(a, func(m app.Timer) app.Cells {
-		if m.Name == retry {
-			return app.Drop()
-		}
-		return at(polled(m))
-	}, k.poll)
+	app.Handle(a, func(m app.Timer) app.Cells { return at(polled(m)) }, k.poll)
 	app.Handle(a, func(m app.Reply) app.Cells { return at(m.Switch) }, k.reply)
 }
 
@@ -107,9 +100,6 @@ func (k *kandoo) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	}
 	tx.PassOn(up.Switch)
 	delete(k.readings, up.Switch)
-	if err := app.Emit(tx, fresh{up.Switch}); err != nil {
-		return err
-	}
 	return tx.SetTimer(up.Switch.String(), Interval, nil)
 }
 

@@ -102,17 +102,12 @@ func newApp(name string, detection ...app.TableOption) *app.App {
 	app.HandleEmitted(a, func(topology.HostGone) app.Cells { return root }, k.hostGone)
 	app.HandleEmitted(a, func(grown) app.Cells { return root }, k.grown)
 	app.HandleEmitted(a, func(shrunk) app.Cells { return root }, k.shrunk)
-	app.HandleEmitted(a, func(fresh) app.Cells { return root }, k.fresh)
 	app.Handle(a, func(app.BarrierReply) app.Cells { return root }, k.confirmed)
-	app.Handle(a, func(app.Void) app.Cells { return root }, k.void)
-	app.Handle(a, func(t app.Timer) app.Cells {
-		if t.Name != retry {
-			return app.Drop()
-		}
-		return root
-	}, k.retry)
 	app.HandleHTTP(a, "GET /elephants", func(app.Request) app.Cells { return root }, k.list)
 	k.detect(a)
+	// Behind the handler of the switch's actor, which removes entries. An emitted message would not do: by the event,
+	// the ledger knows for which epoch of the switch the root's commands are.
+	app.Handle(a, func(app.SwitchUp) app.Cells { return root }, k.fresh)
 	return a
 }
 
@@ -196,20 +191,20 @@ func (k *kandoo) shrunk(tx *app.Tx, s shrunk) error {
 }
 
 // fresh forgets what a switch had that has come up: it has no entries of this package, and finds its elephants again.
-func (k *kandoo) fresh(tx *app.Tx, f fresh) error {
+func (k *kandoo) fresh(tx *app.Tx, up app.SwitchUp) error {
 	for key, e := range k.elephants.All(tx, all) {
-		if e.At.Switch == f.Switch {
+		if e.At.Switch == up.Switch {
 			k.withdraw(tx, &e)
 			k.elephants.Delete(tx, all, key)
 		}
 	}
 	for mac, at := range k.hosts.All(tx, all) {
-		if at.Switch == f.Switch {
+		if at.Switch == up.Switch {
 			k.measure(tx, mac, at, false)
 		}
 	}
 	return k.again(tx, func(e *elephant) bool {
-		return slices.ContainsFunc(e.Path, func(p app.PortOf) bool { return p.Switch == f.Switch })
+		return slices.ContainsFunc(e.Path, func(p app.PortOf) bool { return p.Switch == up.Switch })
 	})
 }
 
@@ -305,23 +300,6 @@ func (k *kandoo) confirmed(tx *app.Tx, m app.BarrierReply) error {
 		return nil
 	}
 	return nil
-}
-
-// retry is the name of the root's timer.
-const retry = "retry"
-
-// void has the elephants choose again soon whose path a switch has not taken, because it was down or had just come up.
-func (k *kandoo) void(tx *app.Tx, v app.Void) error {
-	for _, e := range k.elephants.All(tx, all) {
-		if slices.Contains(e.Waits, barrier{v.Switch, v.XID}) {
-			return tx.SetTimer(retry, Interval, nil)
-		}
-	}
-	return nil
-}
-
-func (k *kandoo) retry(tx *app.Tx, _ app.Timer) error {
-	return k.again(tx, func(e *elephant) bool { return len(e.Waits) > 0 })
 }
 
 func text(p app.PortOf) string { return fmt.Sprintf("%s:%d", p.Switch, p.Port) }

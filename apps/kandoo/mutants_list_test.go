@@ -24,7 +24,7 @@ var mutants = []mutation.Bug{
 	{Name: "count a host that has moved twice", File: "apps/kandoo/kandoo.go",
 		Before: "	if known {\n		k.unmeasure(", After: "	if false {\n		k.unmeasure("},
 	{Name: "count nothing at a switch that comes back", File: "apps/kandoo/kandoo.go",
-		Before: "		if at.Switch == f.Switch {\n", After: "		if at.Switch == f.Switch && false {\n"},
+		Before: "		if at.Switch == up.Switch {\n", After: "		if at.Switch == up.Switch && false {\n"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

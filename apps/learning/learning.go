@@ -70,11 +70,7 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 			return nil // the flow takes the buffered packet along; and a switch sends nothing back by itself
 		}
 	}
-	packet := of13.PacketOut{BufferID: in.BufferID, InPort: in.InPort, Actions: l.actions}
-	if in.BufferID == of13.NoBuffer {
-		packet.Data = in.Data
-	}
-	tx.PacketOut(in.Switch, packet)
+	tx.PacketOut(in.Switch, in.Out(l.actions))
 	return nil
 }
 

@@ -27,6 +27,8 @@ type load struct {
 	seqs [17]uint64
 	up   int
 
+	entries, bytes, commands int // of the log, and for switches
+
 	singly bool // paths are asked for one by one
 }
 
@@ -116,9 +118,11 @@ func (l *load) drain() {
 		if !ok {
 			return
 		}
+		l.entries, l.bytes = l.entries+1, l.bytes+len(entry)
 		l.must(l.core.Commit(entry))
 		l.core.Answers()
 		for _, r := range l.core.Releases() {
+			l.commands += r.Count
 			for rest := r.Commands; len(rest) > 0; {
 				msg, after, err := openflow.Next(rest)
 				l.must(err)
@@ -141,15 +145,16 @@ func BenchmarkInstall(b *testing.B) {
 
 func install(b *testing.B, singly bool) {
 	l := newLoad(b, singly)
+	l.entries, l.bytes, l.commands = 0, 0, 0
 	b.ReportAllocs()
 	const most = 16 * 1024 // a tag is free on each link
 	asked := 0
 	for b.Loop() {
 		if asked > 0 && asked%most == 0 {
 			b.StopTimer()
-			up := l.up
+			done := l
 			l = newLoad(b, singly)
-			l.up = up
+			l.up, l.entries, l.bytes, l.commands = done.up, done.entries, done.bytes, done.commands
 			b.StartTimer()
 		}
 		l.call(l.asks, "PUT /{first}", app.Request{Values: map[string]string{"first": fmt.Sprint(asked % most)}})
@@ -162,5 +167,8 @@ func install(b *testing.B, singly bool) {
 	if l.up != asked {
 		b.Fatalf("%d of %d paths are up", l.up, asked)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(asked), "ns/path")
+	for unit, n := range map[string]int64{"ns/path": b.Elapsed().Nanoseconds(), "entries/path": int64(l.entries),
+		"logged-B/path": int64(l.bytes), "commands/path": int64(l.commands)} {
+		b.ReportMetric(float64(n)/float64(asked), unit)
+	}
 }

@@ -16,7 +16,6 @@
 package router
 
 import (
-	"cmp"
 	"errors"
 	"math/rand/v2"
 	"net/http"
@@ -25,7 +24,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/edge"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
@@ -85,10 +83,7 @@ func New() *app.App {
 	app.Handle(a, func(m app.PacketIn) app.Cells { return at(m.Switch) }, r.packetIn)
 	app.Handle(a, func(m app.Timer) app.Cells { return at(m.Switch) }, r.timer)
 	app.HandleEmitted(a, func(m edge.Sought) app.Cells { return at(m.Switch) }, r.sought)
-	requests := func(q app.Request) app.Cells {
-		id, _ := openflow.ParseDatapathID(q.Values["switch"])
-		return at(id)
-	}
+	requests := func(q app.Request) app.Cells { return at(app.SwitchOf(q)) }
 	app.HandleHTTP(a, "GET /{switch}", requests, r.get)
 	app.HandleHTTP(a, "PUT /{switch}", requests, r.put)
 	return a
@@ -274,16 +269,15 @@ func (r *router) timer(tx *app.Tx, t app.Timer) error {
 }
 
 func (r *router) get(tx *app.Tx, q app.Request) (app.Response, error) {
-	id, _ := openflow.ParseDatapathID(q.Values["switch"])
-	c, there := r.configs.Get(tx, id)
+	c, there := r.configs.Get(tx, app.SwitchOf(q))
 	return app.JSON(c, there)
 }
 
 // put replaces the configuration of a switch, and forgets its neighbours.
 func (r *router) put(tx *app.Tx, q app.Request) (app.Response, error) {
-	id, wrong := openflow.ParseDatapathID(q.Values["switch"])
+	id := app.SwitchOf(q)
 	c, err := parse(q)
-	if err = cmp.Or(wrong, err); err != nil {
+	if err != nil {
 		return app.BadRequest(err)
 	}
 	r.configs.Put(tx, id, c)

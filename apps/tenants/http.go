@@ -223,10 +223,7 @@ func (t *tenants) detach(tx *app.Tx, r app.Request) (any, error) {
 
 // forget removes a switch, so that tags of tenants that are gone can be used again.
 func (t *tenants) forget(tx *app.Tx, r app.Request) (any, error) {
-	id, err := openflow.ParseDatapathID(r.Values["switch"])
-	if err != nil {
-		return nil, app.Refuse(http.StatusBadRequest, "%v", err)
-	}
+	id := app.SwitchOf(r)
 	if m, _ := t.members.Get(tx, all, id); m.Up {
 		return nil, app.Refuse(http.StatusConflict, "switch %s is up: a switch that is up is not forgotten", id)
 	}

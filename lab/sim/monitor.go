@@ -76,12 +76,12 @@ func newWatcher() *app.App {
 	app.HandleAnswer(a, func(m monitor.Set) app.Cells { return at(m.Switch) },
 		func(*app.Tx, app.Answer[monitor.Set, monitor.Done]) error { return nil })
 	// A client that asks what there is ends the coming and going, too.
-	app.HandleHTTP(a, "POST /{switch}", func(q app.Request) app.Cells { return at(idOf(q)) },
+	app.HandleHTTP(a, "POST /{switch}", func(q app.Request) app.Cells { return at(app.SwitchOf(q)) },
 		func(tx *app.Tx, q app.Request) (answer app.Response, err error) {
-			err = change(tx, idOf(q), func(w *watched) error {
+			err = change(tx, app.SwitchOf(q), func(w *watched) error {
 				if !w.Stays {
 					w.Stays = true
-					w.install(tx, idOf(q), true)
+					w.install(tx, app.SwitchOf(q), true)
 				}
 				answer, err = app.JSON(w, true)
 				return err
@@ -89,12 +89,6 @@ func newWatcher() *app.App {
 			return answer, err
 		})
 	return a
-}
-
-// idOf is the switch of a request.
-func idOf(q app.Request) app.Switch {
-	id, _ := openflow.ParseDatapathID(q.Values["switch"])
-	return id
 }
 
 // switchUp brings back what the switch is to have, and sets the trigger once.

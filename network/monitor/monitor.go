@@ -15,14 +15,12 @@
 package monitor
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -125,10 +123,7 @@ func New() *app.App {
 			m.remove(tx, r.Switch, key(r.Owner, r.Name))
 			return Done{}, nil
 		})
-	requests := func(q app.Request) app.Cells {
-		id, _ := openflow.ParseDatapathID(q.Values["switch"])
-		return at(id)
-	}
+	requests := func(q app.Request) app.Cells { return at(app.SwitchOf(q)) }
 	app.HandleHTTP(a, "PUT /{switch}/{name}", requests, m.put)
 	app.HandleHTTP(a, "DELETE /{switch}/{name}", requests, m.delete)
 	app.HandleHTTP(a, "GET /{switch}", requests, m.list)
@@ -199,11 +194,10 @@ const owner = "http"
 
 func (m *monitor) put(tx *app.Tx, q app.Request) (app.Response, error) {
 	var t Trigger
-	id, wrong := openflow.ParseDatapathID(q.Values["switch"])
-	if err := cmp.Or(wrong, app.ReadJSON(q, &t)); err != nil {
+	if err := app.ReadJSON(q, &t); err != nil {
 		return app.BadRequest(err)
 	}
-	t.Switch, t.Owner, t.Name = id, owner, q.Values["name"]
+	t.Switch, t.Owner, t.Name = app.SwitchOf(q), owner, q.Values["name"]
 	if err := m.set(tx, t); err != nil {
 		return app.BadRequest(err)
 	}
@@ -211,10 +205,7 @@ func (m *monitor) put(tx *app.Tx, q app.Request) (app.Response, error) {
 }
 
 func (m *monitor) delete(tx *app.Tx, q app.Request) (app.Response, error) {
-	id, err := openflow.ParseDatapathID(q.Values["switch"])
-	if err != nil {
-		return app.BadRequest(err)
-	}
+	id := app.SwitchOf(q)
 	k := key(owner, q.Values["name"])
 	if _, there := m.triggers.Get(tx, id, k); !there {
 		return app.Response{Status: http.StatusNotFound}, nil
@@ -224,10 +215,7 @@ func (m *monitor) delete(tx *app.Tx, q app.Request) (app.Response, error) {
 }
 
 func (m *monitor) list(tx *app.Tx, q app.Request) (app.Response, error) {
-	id, err := openflow.ParseDatapathID(q.Values["switch"])
-	if err != nil {
-		return app.BadRequest(err)
-	}
+	id := app.SwitchOf(q)
 	list := []Status{}
 	for k, t := range m.triggers.All(tx, id) {
 		s := Status{Trigger: t.Trigger, Crossings: t.Crossings, Raised: []Raised{}}

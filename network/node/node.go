@@ -5,7 +5,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
-	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -86,10 +85,7 @@ func newNode(a *app.App) *node {
 	app.Handle(a, func(m app.Reply) app.Cells { return at(m.Switch) }, n.reply)
 	app.Handle(a, func(m app.FlowRemoved) app.Cells { return at(m.Switch) }, n.flowRemoved)
 	app.HandleEmitted(a, func(m model.Change) app.Cells { return at(m.Switch) }, n.change)
-	app.HandleHTTP(a, "GET /switches/{switch}", func(r app.Request) app.Cells {
-		id, _ := openflow.ParseDatapathID(r.Values["switch"])
-		return at(id)
-	}, n.status)
+	app.HandleHTTP(a, "GET /switches/{switch}", func(r app.Request) app.Cells { return at(app.SwitchOf(r)) }, n.status)
 	return n
 }
 
@@ -101,10 +97,7 @@ type Status struct {
 }
 
 func (n *node) status(tx *app.Tx, r app.Request) (app.Response, error) {
-	id, err := openflow.ParseDatapathID(r.Values["switch"])
-	if err != nil {
-		return app.BadRequest(err)
-	}
+	id := app.SwitchOf(r)
 	s, known := n.states.Get(tx, id)
 	status := Status{s.Up, map[string]int{}, map[string]int{}}
 	for _, f := range n.flows.All(tx, id) {
