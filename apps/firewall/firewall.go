@@ -109,10 +109,6 @@ func flowMod(tx *app.Tx, id app.Switch, m of13.FlowMod) uint32 {
 	return tx.FlowMod(id, m)
 }
 
-func empty(tx *app.Tx, id app.Switch, table uint8) uint32 {
-	return flowMod(tx, id, of13.FlowMod{Command: of13.FlowDelete, TableID: table})
-}
-
 // selectTable has a switch decide by the list in a table; 0: it drops all. The entry hides whatever else is in the
 // table, and is replaced in one step.
 func selectTable(tx *app.Tx, id app.Switch, table uint8) {
@@ -128,8 +124,8 @@ func selectTable(tx *app.Tx, id app.Switch, table uint8) {
 func (f *firewall) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	f.switches.Put(tx, up.Switch, Status{})
 	selectTable(tx, up.Switch, 0)
-	empty(tx, up.Switch, first)
-	empty(tx, up.Switch, second)
+	flowMod(tx, up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: first})
+	flowMod(tx, up.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: second})
 	return app.Emit(tx, ask{Switch: up.Switch})
 }
 
@@ -166,7 +162,7 @@ func (f *firewall) install(tx *app.Tx, m install) error {
 	if !up || err != nil { // a list that was put without recovery, which runs now, may be wrong
 		return err
 	}
-	s.Start = empty(tx, m.Switch, spare(s.Table))
+	s.Start = flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
 	tx.Send(m.Switch, &of13.BarrierRequest{})
 	for _, e := range entries {
 		e.TableID = spare(s.Table)
@@ -187,7 +183,7 @@ func (f *firewall) complete(tx *app.Tx, m app.BarrierReply) error {
 	s = Status{Version: s.Installing, Table: spare(s.Table), Start: s.Start}
 	f.switches.Put(tx, m.Switch, s)
 	selectTable(tx, m.Switch, s.Table)
-	empty(tx, m.Switch, spare(s.Table))
+	flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
 	return nil
 }
 
@@ -197,7 +193,9 @@ func (f *firewall) refused(tx *app.Tx, m app.Refused) error {
 	if !up || int32(m.XID-s.Start) < 0 {
 		return nil // or it is about a list that was given up before
 	}
-	empty(tx, m.Switch, spare(s.Table))
+	if s.Installing > 0 {
+		flowMod(tx, m.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: spare(s.Table)})
+	}
 	s.Installing, s.Barrier, s.Refused = 0, 0, m.Error.Error()
 	f.switches.Put(tx, m.Switch, s)
 	return nil
