@@ -58,7 +58,8 @@ func (m Migration) Run(ctx context.Context, progress Progress) (Report, error) {
 		"state": "a row for each host, of which the cells have so many bytes",
 		"pause": "the longest time without a packet-out at any switch, from the request to move the actor until it " +
 			"lives in the other group",
-		"usual_pause": "the same in as long a time without a move",
+		"usual_pause": "the same in as long a time without a move, just before",
+		"pause_more":  "what a pause is more than the usual one just before, which other work of the machine causes",
 		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the pause, " +
 			"what is queued, and the way to another group",
 		"usual_wait": "the same in as long a time without a move",
@@ -89,7 +90,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	}
 	defer crowd.close()
 	crowd.begin(m.Window)
-	var pauses, usual, waits, usualWaits, took []float64
+	var pauses, usual, more, waits, usualWaits, took []float64
 	between := 50 * time.Millisecond // then as long as the last move took
 	for n := range m.Moves {
 		progress(float64(n) / float64(m.Moves))
@@ -106,6 +107,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 		took = append(took, millis(between))
 		gap, wait = crowd.longest()
 		pauses, waits = append(pauses, millis(gap)), append(waits, millis(wait))
+		more = append(more, pauses[n]-usual[n])
 	}
 	lost, err := crowd.finish(ctx)
 	if err != nil {
@@ -114,6 +116,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	suffix := fmt.Sprintf("_b%d", size)
 	f["pause_ms_p50"+suffix], f["pause_ms_p99"+suffix] = quantile(pauses, 0.5), quantile(pauses, 0.99)
 	f["usual_pause_ms_p50"+suffix], f["move_ms_p50"+suffix] = quantile(usual, 0.5), quantile(took, 0.5)
+	f["pause_more_ms_p50"+suffix] = quantile(more, 0.5)
 	f["wait_ms_p50"+suffix], f["usual_wait_ms_p50"+suffix] = quantile(waits, 0.5), quantile(usualWaits, 0.5)
 	f["lost"+suffix], f["repeated"+suffix] = float64(lost), float64(crowd.repeated)
 	f["reordered"+suffix], f["packets"+suffix] = float64(crowd.reordered), float64(crowd.received)
