@@ -14,7 +14,7 @@ var mutants = []mutation.Bug{
 	{Name: "messages before a mark are added to", File: "tally/record.go",
 		Before: "	t.marked = len(t.pending)\n", After: ""},
 	{Name: "a handler that fails keeps what it has sent", File: "tally/record.go",
-		Before: "append(t.pending[:mark], r)", After: "t.pending[:i+1]"},
+		Before: "append(t.pending[:mark], r)", After: "append(t.pending, r)"},
 	{Name: "a transaction that is undone is counted with the next", File: "tally/record.go",
 		Before: "t.pending, t.marked = t.pending[:0], 0", After: "t.marked = 0"},
 	{Name: "a sample does not stand for those that were skipped", File: "tally/sample.go",
