@@ -92,7 +92,7 @@ var mutants = []mutation.Bug{
 		Before: "c.tally != nil && tx.counted.entered {", After: "c.sample != nil && tx.counted.entered {"},
 	{Name: "what a handler did that has failed is counted", File: "ledger/core.go",
 		Before: "	c.exceptions = c.exceptions[:m.exceptions]\n", After: ""},
-	{Name: "an event that is undone counts twice", File: "ledger/hold.go",
+	{Name: "with an event that is undone those are lost that it stands for", File: "ledger/hold.go",
 		Before: "		sw.master.sampling.Undo(c.standsFor)\n", After: ""},
 }
 

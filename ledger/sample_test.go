@@ -93,6 +93,9 @@ func TestHeldSample(t *testing.T) {
 	must(c.Event(1, 1, 1, switchUp()))
 	events, undone := uint64(1), 0
 	for events < 3000 {
+		if events == 2999 {
+			c.Tick(2e9) // so that the last one is the first of a second, and stands for all before it
+		}
 		switch err := c.Event(1, 1, events+1, packetIn("x")); {
 		case err == nil:
 			events++
@@ -100,7 +103,7 @@ func TestHeldSample(t *testing.T) {
 		case !errors.Is(err, ErrFull):
 			t.Fatal(err)
 		}
-		if undone++; undone%7 > 0 {
+		if undone++; undone%100 > 0 {
 			continue // it is tried in vain
 		}
 		for entry, ok := c.Cut(); ok; entry, ok = c.Cut() {
@@ -110,7 +113,7 @@ func TestHeldSample(t *testing.T) {
 		c.Frames(func(uint64, []byte) {})
 		must(c.Acknowledged(k, c.state.links.out[k].outbox.Last(), false))
 	}
-	if got := countsOf(t, c, theSwitch(1)).Outputs; got > events || got < events-lacks {
-		t.Errorf("%d events of %d are counted, %d were undone", got, events, undone)
+	if got := countsOf(t, c, theSwitch(1)).Outputs; got != events {
+		t.Errorf("%d events are counted of %d, %d were undone", got, events, undone)
 	}
 }
