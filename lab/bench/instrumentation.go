@@ -93,14 +93,14 @@ func (b Instrumentation) Run(ctx context.Context, progress Progress) (Report, er
 		"answers_per_s_with": median(speedOn), "answers_per_s_without": median(speedOff),
 		"unanswered": float64(unanswered),
 	}, Setup: map[string]any{
-		"controllers": fmt.Sprintf("%d processes on loopback, which count in two of each four slices of %v", b.Controllers,
-			b.Slice),
+		"controllers": fmt.Sprintf("%d processes on loopback, which count in two of each four slices of %v",
+			b.Controllers, b.Slice),
 		"agents": "1 process for all switches", "app": "learning",
 		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each",
 			b.Switches, b.Window),
 		"overhead": "by how much the processor time of the leader for an event is more, user and system: median of " +
-			"all groups of four slices; low and high: at least 95 % confidence interval of that; rounds: the same of " +
-			"the medians of rounds",
+			"all groups of four slices; low and high: at least 95 % confidence interval of that; rounds: the same " +
+			"of the medians of rounds",
 		"throughput_overhead": "by how much the answers are fewer, likewise",
 		"paper":               "Beehive, figure 9: very low",
 		"rounds":              b.Rounds, "measure": b.Measure.String(), "durability": b.Durability,

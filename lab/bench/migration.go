@@ -60,8 +60,8 @@ func (m Migration) Run(ctx context.Context, progress Progress) (Report, error) {
 			"lives in the other group",
 		"usual_pause": "the same in as long a time without a move, just before",
 		"pause_more":  "what a pause is more than the usual one just before, which other work of the machine causes",
-		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the pause, " +
-			"what is queued, and the way to another group",
+		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the " +
+			"pause, what is queued, and the way to another group",
 		"usual_wait": "the same in as long a time without a move",
 		"counts":     "lost, repeated and reordered are packets, each of which is to return once and in order",
 		"moves":      m.Moves, "state_bytes": m.StateBytes,
