@@ -14,8 +14,8 @@ import (
 )
 
 // Instrumentation measures what it costs that leaders count what actors do (Beehive, figure 9): the processor time that
-// the leader needs for an event, with and without. While a cluster is under load, slices of time without, with, with and
-// without follow each other, so that what grows steadily is the same for both. Each four give one ratio, and the
+// the leader needs for an event, with and without. While a cluster is under load, slices of time without, with, with
+// and without follow each other, so that what grows steadily is the same for both. Each four give one ratio, and the
 // overhead is the median of all ratios: what disturbs some slices, such as other work of the machine, hardly matters.
 //
 // Clusters differ, for example by where the memory of the process is. So there are several, one in each round, and the
