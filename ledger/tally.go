@@ -67,7 +67,7 @@ func (c *Core) leadTally() {
 }
 
 // endTally ends them with the leadership.
-func (c *Core) endTally() { c.tally, c.paused, c.sample = nil, nil, nil }
+func (c *Core) endTally() { c.tally, c.paused, c.sample, c.exceptions = nil, nil, nil, nil }
 
 // countAll makes the next transaction one that is counted, and stands for itself.
 func (c *Core) countAll() { c.sample, c.standsFor = c.tally, 1 }
