@@ -289,16 +289,30 @@ func (c *Core) knowledge(a Actor) []*incoming {
 	for _, k := range slices.SortedFunc(maps.Keys(ends), Link.compare) {
 		i := ends[k]
 		if sw := c.state.switches[k.From.Switch]; sw != nil && k.From.isSwitch() {
-			i.learn(sw)
+			c.learn(i, sw)
 		}
 		list = append(list, i)
 	}
 	return list
 }
 
-// learn makes the state of a switch what the actor knows of it.
-func (i *received) learn(sw *switchState) {
-	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
+// learn makes the state of a switch what the actor knows of it. One that handles no SwitchUp will not be told of the
+// next epoch, so it gets no hello: then it can send on after commands of this epoch were void.
+func (c *Core) learn(i *incoming, sw *switchState) {
+	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, nil
+	if c.hearsOfEpochs(i.To.App) {
+		i.hello = sw.hello
+	}
+}
+
+// hearsOfEpochs reports whether an application handles SwitchUp, or may.
+func (c *Core) hearsOfEpochs(app string) bool {
+	at := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
+	if at < 0 {
+		return true // it is replayed
+	}
+	e, explains := c.apps[at].(Explainer)
+	return !explains || slices.ContainsFunc(e.Explain(), func(m Mapping) bool { return m.Kind == SwitchUp })
 }
 
 // moves is what a group knows of actors that have moved to it or from it. It is replicated.

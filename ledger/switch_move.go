@@ -76,7 +76,7 @@ func (c *Core) staying(a Actor) []*incoming {
 	}
 	var list []*incoming
 	for _, k := range slices.SortedFunc(maps.Keys(ends), Link.compare) {
-		ends[k].learn(c.state.switches[a.Switch])
+		c.learn(ends[k], c.state.switches[a.Switch])
 		list = append(list, ends[k])
 	}
 	return list
