@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -99,7 +100,7 @@ func (c *Core) digested(index, sum uint64) {
 		return
 	}
 	c.comparison.sums[c.cfg.ID] = sum
-	for id := range c.cfg.Names {
+	for _, id := range slices.Sorted(maps.Keys(c.cfg.Names)) {
 		if id != c.cfg.ID {
 			c.tellDigest(id)
 		}
