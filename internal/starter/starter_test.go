@@ -72,7 +72,7 @@ func TestRefuses(t *testing.T) {
 		source *Source
 		want   string
 	}{
-		{"fine", nil, "use --source"}, {"Hello", nil, "small letters"}, {"", nil, "small letters"}, {"there", nil, "exists"},
+		{"fine", nil, "use --source"}, {"Hello", nil, "small letters"}, {"", nil, "small letters"}, {"there", &Source{Dir: "../.."}, "exists"},
 		{"fine", &Source{Dir: here}, "not the source of Holdfast"}, {"fine", &Source{Dir: here + "/no"}, "no such file"},
 	} {
 		if _, err := Write(here+"/"+c.name, "(devel)", c.source); err == nil || !strings.Contains(err.Error(), c.want) {
