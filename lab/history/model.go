@@ -29,6 +29,8 @@ type model struct {
 	suspended map[ledger.Actor]suspension
 	floor     uint64 // the highest epoch of the switches that were forgotten
 
+	deaf map[string]bool // applications that handle no SwitchUp; it is configuration
+
 	// Of the transaction.
 	arrives asker       // commands that it has received from another group, and not queued
 	departs switchModel // that departs
@@ -110,7 +112,7 @@ func newModel() *model {
 }
 
 func (m *model) clone() *model {
-	c := &model{time: m.time, floor: m.floor, suspended: maps.Clone(m.suspended),
+	c := &model{time: m.time, floor: m.floor, deaf: m.deaf, suspended: maps.Clone(m.suspended),
 		at: maps.Clone(m.at), leaving: maps.Clone(m.leaving), arriving: maps.Clone(m.arriving),
 		switches: maps.Clone(m.switches), rows: maps.Clone(m.rows),
 		timers: maps.Clone(m.timers), senders: maps.Clone(m.senders), inboxes: maps.Clone(m.inboxes)}
@@ -256,10 +258,26 @@ func (o *outboxModel) ack(seq uint64) {
 	o.acked = seq
 }
 
-// knowing returns what the receiver knows when it learns what a switch of its own group is like.
-func (i inboxModel) knowing(sw *switchModel) inboxModel {
+// knowing returns what an application knows when it learns what a switch of its own group is like.
+func (m *model) knowing(app string, i inboxModel, sw *switchModel) inboxModel {
 	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, sw.hello
+	if m.deaf[app] {
+		i.hello = ""
+	}
 	return i
+}
+
+// deafOf returns the applications that say that they handle no SwitchUp.
+func deafOf(apps []ledger.Application) map[string]bool {
+	deaf := map[string]bool{}
+	for _, a := range apps {
+		if e, is := a.(ledger.Explainer); is {
+			deaf[a.Name()] = !slices.ContainsFunc(e.Explain(), func(m ledger.Mapping) bool {
+				return m.Kind == ledger.SwitchUp
+			})
+		}
+	}
+	return deaf
 }
 
 func (i *inboxModel) receive(k ledger.Link, it *itemFields) {
@@ -292,7 +310,7 @@ func (m *model) check(snapshot []byte) error {
 	if err != nil {
 		return err
 	}
-	m.arrives, m.departs = asker{}, switchModel{}
+	m.arrives, m.departs, got.deaf = asker{}, switchModel{}, m.deaf
 	if reflect.DeepEqual(m, got) {
 		return nil
 	}

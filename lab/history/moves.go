@@ -118,13 +118,13 @@ func (g *Group) logDepart(r *ledger.Record) error {
 	d, switches := &departed{next: next, has: g.contents(a)}, g.shadow.model.switches
 	for k, i := range d.has.inboxes {
 		if sw, here := switches[k.From.Switch]; here && isSwitch(k.From) {
-			d.has.inboxes[k] = i.knowing(&sw)
+			d.has.inboxes[k] = g.shadow.model.knowing(a.App, i, &sw)
 		}
 	}
 	for id, sw := range switches {
 		k := ledger.Link{From: theSwitch(id), To: a}
 		if _, has := d.has.inboxes[k]; !has && a.Shard == (ledger.Shard{}) && sw.live {
-			d.has.inboxes[k] = inboxModel{}.knowing(&sw)
+			d.has.inboxes[k] = g.shadow.model.knowing(a.App, inboxModel{}, &sw)
 		}
 	}
 	g.h.versions[a], g.h.moving[a] = next.Version, d
@@ -306,7 +306,7 @@ func (m *model) move(r *ledger.Record) {
 			delete(m.switches, r.Actor.Switch)
 		}
 	case ledger.OpIncoming: // an actor that stays knows about the switch what it is like then
-		m.inboxes[r.Link] = m.inboxes[r.Link].knowing(&m.departs)
+		m.inboxes[r.Link] = m.knowing(r.Link.To.App, m.inboxes[r.Link], &m.departs)
 	case ledger.OpDrop:
 		maps.DeleteFunc(m.rows, func(n rowName, _ string) bool { return n.table == r.Table && n.cell == r.Cell })
 	case ledger.OpClear:

@@ -92,9 +92,9 @@ var slow = []string{
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
 // another seed may be the first that finds a bug: the test then takes longer, and with -v it prints that seed.
 var begins = map[string]uint64{
-	"execute a request again that was answered":                      13,
+	"execute a request again that was answered":                      31,
 	"move one cell of an actor that has many":                        19,
-	"execute a late copy of a request whose answer was acknowledged": 202,
+	"execute a late copy of a request whose answer was acknowledged": 278,
 
 	"answer calls that are executed and not committed": 67,
 	"send a call again that may have been executed":    67,
@@ -110,7 +110,7 @@ var begins = map[string]uint64{
 	"take what is below the marker for answered":                          531,
 	"take a switch for a leader that was deposed":                         344,
 	"refuse a switch for an epoch that the session has not heard of":      60,
-	"send a switch what an earlier incarnation was to do":                 85,
+	"send a switch what an earlier incarnation was to do":                 97,
 	"do not ask again what is not answered":                               9,
 	"send commands again in the next epoch":                               117,
 	"keep a claim at a follower when the leader changes":                  9,
