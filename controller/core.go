@@ -61,6 +61,7 @@ type Core struct {
 	claimed  uint64                            // the last term in which this member led
 	leads    time.Time                         // since when, at the leader
 	claims   map[openflow.DatapathID]path      // of that term, of each switch that was claimed in it
+	bygone   uint64                            // of that term: above the paths of switches that were forgotten
 	paths    time.Time                         // when paths were last looked at
 	left     map[openflow.DatapathID]time.Time // until when no proxy is used, because a session here has just ended
 	silences map[openflow.DatapathID]silence   // of this term
@@ -280,6 +281,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.follower.Follow(now, 0, r.Term)
 	c.claimed, c.leads = r.Term, now
 	clear(c.claims)
+	c.bygone = 0
 	c.expiry = expiry{looked: now}
 	c.takeOverAll(now)
 	return nil

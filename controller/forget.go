@@ -76,7 +76,10 @@ func (c *Core) forgotten() {
 		if c.sessions[id] != nil || c.local[id] != nil {
 			continue
 		}
-		delete(c.claims, id)
+		if last, claimed := c.claims[id]; claimed {
+			c.bygone = max(c.bygone, last.number+1)
+			delete(c.claims, id)
+		}
 		delete(c.silences, id)
 		delete(c.stays, id)
 		delete(c.absent, id)

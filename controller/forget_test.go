@@ -16,7 +16,7 @@ func (s *stand) forgets(id uint64) {
 }
 
 // TestForgetSwitch: a switch that is connected is not forgotten, nor one whose timeout has not passed. One that comes
-// back with events of before is told to begin anew.
+// back with events of before is told to begin anew, in a claim above all of before.
 func TestForgetSwitch(t *testing.T) {
 	s := newStand(t, CoreConfig{})
 	s.lead(1)
@@ -37,7 +37,7 @@ func TestForgetSwitch(t *testing.T) {
 		t.Error("there is still something of the switch")
 	}
 	f = s.attached(1, 5)
-	s.said("1: master in 1")
+	s.said("1: master in 1, path 1")
 	if f.resume.Epoch != 6 || f.resume.Live || f.resume.Events != 0 {
 		t.Errorf("the agent is told %+v", f.resume)
 	}

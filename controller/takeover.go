@@ -78,7 +78,10 @@ func (c *Core) generation(s *attached) uint64 {
 		member = r.Member()
 	}
 	last, known := c.claims[s.Switch()]
-	if known && last.member != member {
+	switch {
+	case !known: // it may have been forgotten, and its agent remembers how this leader claimed it
+		last.number = c.bygone
+	case last.member != member:
 		last.number++
 	}
 	last.member = member

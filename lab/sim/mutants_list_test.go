@@ -303,6 +303,8 @@ var mutants = []mutant{
 		"	case sw.live && sw.reachable:\n", "	case sw.master.arriving:\n"},
 	{"keep what applications have at a switch that is forgotten", "ledger/forget.go",
 		"	c.dropAll(a, c.partsOf(a)) // again: handlers may have changed them\n", "	_ = a\n"},
+	{"claim a switch that was forgotten below an earlier claim", "controller/takeover.go",
+		"		last.number = c.bygone\n", ""},
 	{"do not tell an agent which epochs are forgotten", "controller/takeover.go",
 		"			resume.Epoch = c.ledger.Floor() + 1\n", ""},
 	{"keep the timers of an actor at a switch that departs", "ledger/move.go",

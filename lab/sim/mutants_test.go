@@ -176,6 +176,7 @@ var scenarios = map[string]string{
 	"pass by what is on its way on a stream":                         "testdata/stream-not-empty.json",
 	"do not go on with a move of the last leader":                    "testdata/move-of-last-leader.json",
 	"pass commands without a number of who is not master":            "testdata/minority-cut-off.json",
+	"claim a switch that was forgotten below an earlier claim":       "testdata/forgotten-claim.json",
 
 	"queue: put what is repeated":                                 "testdata/suite-queue.json",
 	"queue: take the next for a repeated request":                 "testdata/suite-queue.json",
