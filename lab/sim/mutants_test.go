@@ -80,6 +80,7 @@ func TestMutants(t *testing.T) {
 // out.
 var slow = []string{
 	"take an older assignment",
+	"execute events of a switch that has departed",
 	"lose the timers at failover",
 	"keep at the end of a leadership what was sent and not committed",
 	"take what is below the marker for answered",
