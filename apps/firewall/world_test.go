@@ -147,9 +147,7 @@ const exit = 9 // the port by which frames leave that pass
 func (w *world) boot(id app.Switch, maxFlows int) {
 	s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, exit), MaxFlows: maxFlows})
 	w.switches[id] = s
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
+	s.Open(0, 1)
 	pass := of13.Instructions(nil).Apply(of13.Actions(nil).Output(exit, 0))
 	for table := range Next + 1 {
 		s.Message(0, 1, (&of13.FlowMod{TableID: table, BufferID: of13.NoBuffer, Priority: 2000,

@@ -58,9 +58,7 @@ func worldOf(t *testing.T, a, fabric *app.App, groups, seed uint64) *world {
 	for i := range ring {
 		id := app.Switch(i + 1)
 		s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(i+1, 4)})
-		s.Connect(1)
-		hello := of13.NewHello(of13.VersionsOf(of13.Version))
-		s.Message(0, 1, hello.Append(nil, 1))
+		s.Open(0, 1)
 		w.switches[id] = s
 		w.events(id)
 		w.take(w.net.SwitchUp(id))

@@ -17,7 +17,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/model"
 	"github.com/holdfast-sdn/holdfast/network/node"
 	"github.com/holdfast-sdn/holdfast/network/topology"
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // replicated is a world whose three controllers are one group, of which the leader dies. Switches receive some commands
@@ -80,9 +79,7 @@ func (r *replicated) event(id app.Switch, msg []byte) {
 
 func (r *replicated) connect(id app.Switch) {
 	s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(int(id), 6)})
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
+	s.Open(0, 1)
 	s.Take(1)
 	r.switches[id], r.ends[id] = s, &end{}
 	r.event(id, apptest.Up(id))

@@ -80,9 +80,7 @@ func newWorld(t apptest.Tester, groups uint64, choose func(int) int) *world {
 func (w *world) boot(id app.Switch, maxFlows int) {
 	s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(int(id), 6), MaxFlows: maxFlows})
 	w.switches[id] = s
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
+	s.Open(0, 1)
 	s.Take(1)
 	w.up(id)
 }

@@ -41,9 +41,7 @@ func newStage(t *testing.T, groups uint64, found map[netip.Addr]of13.MAC, sought
 	a.Before(1)
 	w := &world{t: t, app: a, net: apptest.NewOf(t, groups, a, next),
 		s: vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 4)})}
-	w.s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	w.s.Message(0, 1, hello.Append(nil, 1))
+	w.s.Open(0, 1)
 	w.s.Take(1)
 	w.do(w.net.SwitchUp(id))
 	w.put(configuration)

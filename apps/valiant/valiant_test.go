@@ -40,8 +40,7 @@ func newNetwork(t *testing.T, switches int, links ...[2]app.PortOf) *network {
 	for i := range switches {
 		id := app.Switch(i + 1)
 		s := vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(i+1, degree)})
-		s.Connect(1)
-		s.Message(0, 1, hello)
+		s.Open(0, 1)
 		s.Take(1)
 		n.switches[id] = s
 	}
@@ -62,8 +61,6 @@ func (n *network) advance(d time.Duration) {
 }
 
 const step = 50 * time.Millisecond
-
-var hello = func() []byte { h := of13.NewHello(of13.VersionsOf(of13.Version)); return h.Append(nil, 1) }()
 
 func (n *network) send(list []apptest.Sent) {
 	for _, c := range list {

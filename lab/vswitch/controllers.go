@@ -51,6 +51,13 @@ func (s *Switch) Connect(id ConnID) {
 	s.conns = append(s.conns, c)
 }
 
+// Open begins a connection to a controller whose HELLO has come, with OpenFlow 1.3. The switch's own is pending.
+func (s *Switch) Open(now time.Duration, id ConnID) {
+	s.Connect(id)
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	s.Message(now, id, hello.Append(nil, 1))
+}
+
 // Disconnect ends a connection, if there is one. What is pending is lost, and its bundles are discarded.
 func (s *Switch) Disconnect(id ConnID) {
 	for i, c := range s.conns {

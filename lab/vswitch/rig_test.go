@@ -33,9 +33,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 
 func (r *rig) connect(id ConnID) {
 	r.t.Helper()
-	r.s.Connect(id)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	r.s.Message(r.now, id, hello.Append(nil, 1))
+	r.s.Open(r.now, id)
 	if out := r.take(id); len(out) != 1 || out[0].Type() != of13.TypeHello {
 		r.t.Fatalf("after Connect: %v, want one HELLO", out)
 	}

@@ -26,9 +26,7 @@ func startRunner(t *testing.T, c RunnerConfig) *Runner {
 func flood(t *testing.T, r *Runner) {
 	t.Helper()
 	r.Do(func(s *Switch, now time.Duration) {
-		s.Connect(99)
-		hello := of13.NewHello(of13.VersionsOf(of13.Version))
-		s.Message(now, 99, hello.Append(nil, 1))
+		s.Open(now, 99)
 		s.Message(now, 99, add(0, 1, nil, out(of13.PortFlood)).Append(nil, 2))
 		s.Disconnect(99)
 	})

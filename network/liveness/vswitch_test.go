@@ -50,9 +50,7 @@ func TestSwitchTurnsFramesRound(t *testing.T) {
 func switchUp(t *testing.T) *vswitch.Switch {
 	t.Helper()
 	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 2)})
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
+	s.Open(0, 1)
 	for _, m := range apptest.New(t, New()).SwitchUp(1) {
 		s.Message(0, 1, m.Message.Append(nil, 1))
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/ledger"
-	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // replicated is a switch that three controllers monitor, of which the leader dies.
@@ -97,9 +96,7 @@ func TestOnceWhoeverDies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &replicated{t: t, begin: 1}
 		r.s = vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 3)})
-		r.s.Connect(1)
-		hello := of13.NewHello(of13.VersionsOf(of13.Version))
-		r.s.Message(0, 1, hello.Append(nil, 1))
+		r.s.Open(0, 1)
 		r.s.Take(1)
 		trigger := Trigger{Name: "busy", Of: Ports, Port: 1, Measure: Bandwidth, Above: 10_000}
 		old := Trigger{Name: "old", Of: Ports, Port: 2, Measure: Duration, Above: 12_000}

@@ -68,9 +68,7 @@ func newWorld(t *testing.T, groups uint64, triggers ...Trigger) *world {
 // boot starts the switch anew.
 func (w *world) boot() {
 	w.s = vswitch.New(vswitch.Config{DatapathID: id, Ports: vswitch.Ports(1, 3)})
-	w.s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	w.s.Message(w.now, 1, hello.Append(nil, 1))
+	w.s.Open(w.now, 1)
 	w.s.Take(1)
 	w.do(w.net.SwitchUp(id))
 }

@@ -51,9 +51,7 @@ func newCompared(t testing.TB, table uint8, entries app.Port) *compared {
 	a.InTable(table)
 	c.node = newNode(a)
 	c.net = apptest.NewOf(t, 1, a, owner)
-	c.s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	c.s.Message(0, 1, hello.Append(nil, 1))
+	c.s.Open(0, 1)
 	c.s.Take(1)
 	c.do(c.net.SwitchUp(compares))
 	return c

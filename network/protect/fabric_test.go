@@ -37,9 +37,7 @@ func newFabric(t testing.TB, p *Plan) *fabric {
 		f.far[s] = map[of13.Port]paths.Link{}
 		f.switches[s] = vswitch.New(vswitch.Config{DatapathID: s, Ports: vswitch.Ports(int(s), int(hostPort)+1),
 			Buffers: -1})
-		f.switches[s].Connect(1)
-		hello := of13.NewHello(of13.VersionsOf(of13.Version))
-		f.switches[s].Message(0, 1, hello.Append(nil, 1))
+		f.switches[s].Open(0, 1)
 		f.answers(s)
 		f.change(s, Diff(Program{}, p.Program(s)))
 	}

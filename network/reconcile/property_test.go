@@ -117,9 +117,7 @@ type device struct {
 
 func newDevice(t *rapid.T, w Want) *device {
 	d := &device{t, vswitch.New(vswitch.Config{Ports: vswitch.Ports(1, 2)})}
-	d.sw.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	d.sw.Message(0, 1, hello.Append(nil, 1))
+	d.sw.Open(0, 1)
 	d.answers()
 	for _, g := range w.Groups {
 		d.send(&g)

@@ -309,9 +309,7 @@ func TestOfIsInOrder(t *testing.T) {
 func TestEmbeddedSwitch(t *testing.T) {
 	w := line(t, 1)
 	s := vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 3)})
-	s.Connect(1)
-	hello := of13.NewHello(of13.VersionsOf(of13.Version))
-	s.Message(0, 1, hello.Append(nil, 1))
+	s.Open(0, 1)
 	said := func() (packetIns int) {
 		for _, msg := range s.Take(1) {
 			switch msg[1] {
