@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 )
 
 // ErrSeveral says that a controller takes part in several groups already.
@@ -73,7 +74,7 @@ func replaceDir(dir, begun, old string) error {
 	}
 	err := os.Rename(begun, dir)
 	if err == nil {
-		err = syncFolder(filepath.Dir(dir))
+		err = durable.Names(filepath.Dir(dir))
 	}
 	if err == nil {
 		err = os.RemoveAll(old)
@@ -82,14 +83,6 @@ func replaceDir(dir, begun, old string) error {
 		return fmt.Errorf("consensus: %w", err)
 	}
 	return nil
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // loadOnly returns the log of the only group.

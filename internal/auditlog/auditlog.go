@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 )
 
 // Request is what somebody asks for.
@@ -234,7 +236,7 @@ func (l *Log) open() error {
 		size++
 	}
 	if err == nil {
-		err = syncDir(l.path)
+		err = durable.Names(filepath.Dir(l.path))
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("audit log: %w", err), f.Close())
@@ -260,12 +262,3 @@ func (l *Log) rotate() error {
 }
 
 func older(path string, n int) string { return fmt.Sprintf("%s.%d", path, n) }
-
-// syncDir makes a file outlast a crash of the machine, where it is new or has another name.
-func syncDir(file string) error {
-	dir, err := os.Open(filepath.Dir(file))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}

@@ -16,6 +16,8 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 )
 
 const (
@@ -320,7 +322,7 @@ func (a *appender) begin(more func() error) error {
 	if err := os.Rename(path, next.path); err != nil || !a.fsync {
 		return err
 	}
-	return syncDir(a.dir)
+	return durable.Names(a.dir)
 }
 
 // first is the index of the next entry of group 0; the first segment has 0.

@@ -26,6 +26,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"golang.org/x/sys/unix"
 )
@@ -143,7 +144,7 @@ func (d *Disk) create(snapshots map[uint64][]snapshotFile) error {
 		err = d.wal.create()
 	}
 	if err == nil && d.fsync {
-		err = syncDir(d.dir)
+		err = durable.Names(d.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("create the log in %s: %w", d.walDir, err)

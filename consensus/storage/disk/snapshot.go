@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 )
@@ -77,15 +78,7 @@ func writeWhole(path string, fsync bool, parts ...[]byte) error {
 	if err := os.Rename(path+temporary, path); err != nil || !fsync {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Names(filepath.Dir(path))
 }
 
 func readSnapshot(path string) (storage.Snapshot, error) {

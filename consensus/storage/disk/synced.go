@@ -13,6 +13,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-sdn/holdfast/internal/durable"
 )
 
 // DIR/synced records for each segment how many bytes of it are synced, and their checksum. If some of these are
@@ -245,7 +247,7 @@ func (s *synced) write() error {
 		return err
 	}
 	if created {
-		return errors.Join(s.file.Sync(), syncDir(s.dir))
+		return errors.Join(s.file.Sync(), durable.Names(s.dir))
 	}
 	return unix.SyncFileRange(int(s.file.Fd()), 0, syncedSize, unix.SYNC_FILE_RANGE_WRITE)
 }
