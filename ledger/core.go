@@ -22,8 +22,9 @@ type Core struct {
 	answerers map[string]int
 	limits    Limits
 	levels    *levels
-	degraded  *degraded // nil if no handler runs without a majority
-	degrading bool      // one does
+	degraded  *degraded       // nil if no handler runs without a majority
+	deaf      map[string]bool // applications that are not told of epochs: see learn
+	degrading bool            // one does
 	state     *state
 
 	replayed Replayed // nil if there is none
@@ -143,7 +144,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 		return nil, err
 	}
 	return &Core{apps: apps, answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
-		degraded: degradedOf(apps), state: newState()}, nil
+		degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}, nil
 }
 
 // answerersOf returns which application handles an emitted message alone.

@@ -300,19 +300,20 @@ func (c *Core) knowledge(a Actor) []*incoming {
 // next epoch, so it gets no hello: then it can send on after commands of this epoch were void.
 func (c *Core) learn(i *incoming, sw *switchState) {
 	i.epoch, i.live, i.hello = sw.epoch, sw.live && sw.reachable, nil
-	if c.hearsOfEpochs(i.To.App) {
+	if !c.deaf[i.To.App] {
 		i.hello = sw.hello
 	}
 }
 
-// hearsOfEpochs reports whether an application handles SwitchUp, or may.
-func (c *Core) hearsOfEpochs(app string) bool {
-	at := slices.IndexFunc(c.apps, func(a Application) bool { return a.Name() == app })
-	if at < 0 {
-		return true // it is replayed
+// DeafOf returns the names of the applications that say that they handle no SwitchUp.
+func DeafOf(apps []Application) map[string]bool {
+	deaf := map[string]bool{}
+	for _, a := range apps {
+		if e, explains := a.(Explainer); explains {
+			deaf[a.Name()] = !slices.ContainsFunc(e.Explain(), func(m Mapping) bool { return m.Kind == SwitchUp })
+		}
 	}
-	e, explains := c.apps[at].(Explainer)
-	return !explains || slices.ContainsFunc(e.Explain(), func(m Mapping) bool { return m.Kind == SwitchUp })
+	return deaf
 }
 
 // moves is what a group knows of actors that have moved to it or from it. It is replicated.

@@ -267,19 +267,6 @@ func (m *model) knowing(app string, i inboxModel, sw *switchModel) inboxModel {
 	return i
 }
 
-// deafOf returns the applications that say that they handle no SwitchUp.
-func deafOf(apps []ledger.Application) map[string]bool {
-	deaf := map[string]bool{}
-	for _, a := range apps {
-		if e, is := a.(ledger.Explainer); is {
-			deaf[a.Name()] = !slices.ContainsFunc(e.Explain(), func(m ledger.Mapping) bool {
-				return m.Kind == ledger.SwitchUp
-			})
-		}
-	}
-	return deaf
-}
-
 func (i *inboxModel) receive(k ledger.Link, it *itemFields) {
 	i.received++
 	if k.From != (ledger.Actor{Shard: ledger.AtSwitch(k.From.Switch)}) || it.count > 0 {
