@@ -213,7 +213,7 @@ func (w *Switch) End(reason experimenter.Reason) {
 
 // Pauses before a controller is dialled again. They double from BackoffFirst to BackoffMost.
 const (
-	BackoffFirst = 5 * time.Millisecond
+	BackoffFirst = 20 * time.Millisecond
 	BackoffMost  = 200 * time.Millisecond
 	RefusedPause = time.Second // after a REFUSE, whose cause lasts
 	// ElsewhereRest is for how many ticks a controller is not asked again that has no replica of the switch's group,

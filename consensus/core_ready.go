@@ -1,6 +1,8 @@
 package consensus
 
 import (
+	"slices"
+
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3"
@@ -110,6 +112,20 @@ func (c *Core) take(rd raft.Ready, out *Ready) {
 	if committed != nil {
 		c.apply(committed)
 	}
+	c.leadEarly(rd.Entries)
+}
+
+// leadEarly makes this member the leader for its owner as soon as it is elected, if all that its log had then is
+// committed, and known to the owner. Else that waits for the first entry of its term, with which the others become
+// committed. See docs/decisions/0121-a-leader-that-lacks-nothing-leads-at-once.md.
+func (c *Core) leadEarly(appended []*raftpb.Entry) {
+	if c.state != raft.StateLeader || c.role.Leading || !c.settled {
+		return
+	}
+	first := slices.IndexFunc(appended, func(e *raftpb.Entry) bool { return e.GetTerm() == c.term })
+	if first >= 0 && appended[first].GetIndex() == c.given+1 {
+		c.setRole(Role{Term: c.term, Leader: c.id, Leading: true})
+	}
 }
 
 // observe copies raft's state. If this member no longer leads, or has another leader, the owner is told that before
@@ -183,7 +199,7 @@ func (c *Core) outgoing(m *raftpb.Message) wire.Message {
 }
 
 // apply turns committed entries into updates. The first of them of this leader's term makes it the leader for the
-// owner.
+// owner, unless leadEarly has.
 func (c *Core) apply(m *raftpb.Message) {
 	a := apply{answer: m.GetResponses()[0]}
 	entries := make([]Entry, 0, len(m.GetEntries()))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -38,6 +39,8 @@ type election struct {
 	// Vote requests, by sender, that raft would drop because the leader's lease still holds here. The sender may have
 	// noticed the death of the leader earlier.
 	kept map[uint64]keptVote
+	// Nominations of this member, by sender, that came before its own hint: see nominate.
+	nominations map[uint64]keptVote
 
 	armed    bool // wait was not handed out yet
 	wait     time.Duration
@@ -47,6 +50,17 @@ type election struct {
 type keptVote struct {
 	m   *raftpb.Message
 	age int // in ticks
+}
+
+// age drops what was kept for an election timeout.
+func (e *election) age(kept map[uint64]keptVote) {
+	for id, k := range kept {
+		if k.age++; k.age >= e.timeout() {
+			delete(kept, id)
+		} else {
+			kept[id] = k
+		}
+	}
 }
 
 // lastResort is for how many election timeouts a drained member leaves elections to the others.
@@ -61,7 +75,8 @@ const maxLost = 6
 
 func newElection(cfg CoreConfig) election {
 	e := election{
-		base: cfg.ElectionTicks, stagger: cfg.Stagger, kept: make(map[uint64]keptVote),
+		base: cfg.ElectionTicks, stagger: cfg.Stagger,
+		kept: make(map[uint64]keptVote), nominations: make(map[uint64]keptVote),
 		late:   lateness{least: cfg.ElectionTicks, most: cfg.mostTicks(), hold: cfg.HoldTicks},
 		random: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
 	}
@@ -113,13 +128,8 @@ func (c *Core) Tick(missed int) {
 	e.late.tick()
 	e.late.waited(missed+1, LateSelf)
 	e.heard.tick(e.late.most)
-	for id, k := range e.kept {
-		if k.age++; k.age >= e.timeout() {
-			delete(e.kept, id)
-		} else {
-			e.kept[id] = k
-		}
-	}
+	e.age(e.kept)
+	e.age(e.nominations)
 	c.answers.tick(c)
 	s := c.raft.BasicStatus()
 	if s.RaftState == raft.StateLeader {
@@ -171,8 +181,38 @@ func (c *Core) Hint(controller uint64) {
 			c.Elect()
 		} else {
 			c.election.armed, c.election.wait = true, time.Duration(rank)*c.election.stagger
+			c.nominate(s.Lead)
 		}
 	}
+}
+
+// nominate grants the PreVote of the first in rank before it asks. That member has probably noticed the death of the
+// leader at the same time, and so need not ask. The nomination says where the log of this member ends, since only a
+// member whose log has as much may be elected.
+func (c *Core) nominate(down uint64) {
+	for _, id := range c.members.conf().Voters {
+		if id != down && id != c.id && c.rank(id, down) == 0 {
+			c.acks = append(c.acks, &raftpb.Message{Type: raftpb.MsgPreVoteResp.Enum(), From: ptr(c.id), To: ptr(id),
+				Term: ptr(c.election.hintTerm + 1), Index: ptr(c.last), LogTerm: ptr(c.lastTerm)})
+		}
+	}
+}
+
+// nominated takes the answer to a PreVote that this member has not sent, and keeps it until it has a hint itself. It is
+// false for other answers.
+func (c *Core) nominated(m *raftpb.Message) bool {
+	s := c.raft.BasicStatus()
+	switch {
+	case m.GetIndex() == 0:
+		return false // raft's answers name no entry
+	case !c.members.votes(m.GetFrom()) || m.GetTerm() != s.HardState.GetTerm()+1 || m.GetLogTerm() > c.lastTerm ||
+		m.GetLogTerm() == c.lastTerm && m.GetIndex() > c.last:
+	case s.RaftState == raft.StatePreCandidate:
+		_ = c.raft.Step(m)
+	case s.Lead != raft.None:
+		c.election.nominations[m.GetFrom()] = keptVote{m: m}
+	}
+	return true
 }
 
 // Elect starts an election, unless the role, the leader or the term has changed since the hint.
@@ -182,6 +222,10 @@ func (c *Core) Elect() {
 		s.HardState.GetTerm() == c.election.hintTerm && c.members.votes(c.id) {
 		c.election.restart()
 		c.campaign()
+		for _, id := range slices.Sorted(maps.Keys(c.election.nominations)) {
+			c.nominated(c.election.nominations[id].m)
+		}
+		clear(c.election.nominations)
 	}
 }
 
@@ -231,9 +275,10 @@ func (c *Core) lift() {
 	}
 }
 
-// forgetLeader ends the leader's lease, so that raft grants votes, and then handles the vote requests that came too
-// early, in the order of their senders.
+// forgetLeader commits what the leader has stored, and ends its lease, so that raft grants votes. Then it handles the
+// vote requests that came too early, in the order of their senders.
 func (c *Core) forgetLeader() {
+	c.commitVouched()
 	_ = c.raft.ForgetLeader()
 	early := make([]*raftpb.Message, 0, len(c.election.kept))
 	for _, k := range c.election.kept {
@@ -311,13 +356,18 @@ func (c *Core) Step(m wire.Message) error {
 		if c.election.reluctant() || c.election.deferring {
 			return nil
 		}
-	case raftpb.MsgVoteResp, raftpb.MsgPreVoteResp:
+		c.commitVouched()
+	case raftpb.MsgPreVoteResp:
+		if c.nominated(r) {
+			return nil
+		}
+	case raftpb.MsgVoteResp:
 	default:
 		return nil // never sent to another member
 	}
 	_ = c.raft.Step(r) // an answer from a stranger
 	if r.GetType() == raftpb.MsgApp {
-		c.heardStored(r.GetTerm(), m.Stored)
+		c.heardStored(r.GetTerm(), m.Stored, m.Hasten)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ func TestSafety(t *testing.T) {
 	if testing.Short() {
 		runs = 15
 	}
-	entries, terms, changes, snapshots, restarts, early := 0, 0, 0, 0, 0, 0
+	entries, terms, changes, snapshots, restarts, early, atOnce := 0, 0, 0, 0, 0, 0, 0
 	for seed := range runs {
 		ids := []uint64{1, 2, 3}
 		if seed%3 == 0 {
@@ -49,12 +49,13 @@ func TestSafety(t *testing.T) {
 		s.check(leading == 1, "%d leaders after healing", leading)
 		entries, terms = entries+len(s.log), terms+len(s.leaders)
 		changes, snapshots, restarts = changes+s.seen.changes, snapshots+s.seen.snapshots, restarts+s.seen.restarts
-		early += s.seen.early
+		early, atOnce = early+s.seen.early, atOnce+s.seen.atOnce
 	}
-	t.Logf("%d runs of %d steps: %d entries (%d committed by a follower first), %d terms, %d changes of the "+
-		"membership, %d snapshots, %d restarts", runs, steps, entries, early, terms, changes, snapshots, restarts)
+	t.Logf("%d runs of %d steps: %d entries (%d committed by a follower first), %d terms (%d led at "+
+		"once), %d changes of the membership, %d snapshots, %d restarts", runs, steps, entries, early, terms, atOnce,
+		changes, snapshots, restarts)
 	if n := int(runs); entries < 100*n || terms < 4*n || 2*changes < n || snapshots < n || restarts < 5*n ||
-		early < 5*n {
+		early < 5*n || 4*atOnce < n {
 		t.Errorf("the runs are too quiet to mean anything")
 	}
 }

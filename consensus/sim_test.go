@@ -32,7 +32,7 @@ type sim struct {
 	changes   bool   // members come and go
 	most      int    // the largest election timeout
 	nextID    uint64 // id of the next new member
-	seen      struct{ changes, snapshots, restarts, early int }
+	seen      struct{ changes, snapshots, restarts, early, atOnce int }
 
 	log     map[uint64]simEntry // all entries that were delivered to any owner, by index
 	newest  uint64              // highest index in log
@@ -281,6 +281,9 @@ func (s *sim) takeRole(m *simMember, r Role) {
 				m.id, r.Term, m.applied, index, e.term)
 		}
 		m.proposed = 0
+		if term, err := m.core.log.Term(m.core.commit); err == nil && term < r.Term && m.core.term == r.Term {
+			s.seen.atOnce++
+		}
 	}
 	m.role = r
 }

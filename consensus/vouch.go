@@ -13,10 +13,13 @@ import (
 // (wire.Message.Stored), if it and the receiver are a quorum, as in a group of three. What both have stored is
 // committed, and the receiver knows that one round trip earlier than from the leader. This needs no more messages, but
 // it is only early if the leader stores entries before it sends them, so with a log that does not wait for the disk. It
-// costs the receiver a wake-up that it would not have, so it is only done for entries that the owner has named.
-// See docs/decisions/0082-a-replica-relays-what-is-for-its-own-controller.md.
+// costs the receiver a wake-up that it would not have, so it is done at once only for entries that the owner has named
+// (docs/decisions/0082-a-replica-relays-what-is-for-its-own-controller.md), and for all others when the leader has died
+// (docs/decisions/0121-a-leader-that-lacks-nothing-leads-at-once.md).
 type vouch struct {
-	term, stored uint64 // at a follower: what the leader of that term has stored
+	// At a follower.
+	term, stored uint64 // what the leader of that term has stored
+	due          uint64 // up to here it commits what both have stored
 
 	// At a leader.
 	whole bool              // all entries of the last append were stored before
@@ -42,7 +45,7 @@ func (v *vouch) proposed(last uint64) {
 }
 
 // cease forgets what a leader knows.
-func (v *vouch) cease() { *v = vouch{term: v.term, stored: v.stored} }
+func (v *vouch) cease() { *v = vouch{term: v.term, stored: v.stored, due: v.due} }
 
 // Vouch completes the messages of a Ready before they are sent. What is saved before that, and reported by Stored, is
 // known to their receivers sooner.
@@ -59,8 +62,9 @@ func (c *Core) Vouch(messages []wire.Message) {
 			continue
 		}
 		c.vouch.whole = entries[len(entries)-1].GetIndex() <= stored
+		m.Stored = stored
 		if c.vouch.until[wire.ControllerOf(m.Raft.GetTo())] >= entries[0].GetIndex() {
-			m.Stored = stored
+			m.Hasten = true
 			c.notices.hurry = c.notices.hurry || !c.vouch.whole
 		}
 	}
@@ -76,17 +80,29 @@ func (c *Core) Vouches() []uint64 {
 }
 
 // heardStored takes what the leader of a term says that it has stored.
-func (c *Core) heardStored(term, stored uint64) {
-	if stored > 0 && (term > c.vouch.term || term == c.vouch.term && stored > c.vouch.stored) {
-		c.vouch.term, c.vouch.stored = term, stored
-		c.commitEarly()
+func (c *Core) heardStored(term, stored uint64, hasten bool) {
+	if stored == 0 || term < c.vouch.term {
+		return
 	}
+	if term > c.vouch.term {
+		c.vouch.term, c.vouch.stored, c.vouch.due = term, 0, 0
+	}
+	c.vouch.stored = max(c.vouch.stored, stored)
+	if hasten {
+		c.commitVouched()
+	}
+}
+
+// commitVouched commits all that the leader is known to have stored, as far as it is stored here, now or later.
+func (c *Core) commitVouched() {
+	c.vouch.due = c.vouch.stored
+	c.commitEarly()
 }
 
 // commitEarly commits what this follower and its leader have stored, if the leader has said that they are a quorum. An
 // entry of the leader's term that is stored here is in the log of the leader, and so is all that is before it.
 func (c *Core) commitEarly() {
-	index := min(c.vouch.stored, c.log.last())
+	index := min(c.vouch.due, c.log.last())
 	if index <= c.commit {
 		return
 	}

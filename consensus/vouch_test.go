@@ -97,6 +97,18 @@ func TestVouchAgain(t *testing.T) {
 	s.check(s.members[1].applied == s.newest && s.members[2].applied == s.newest, "member 2 waits for a tick")
 }
 
+// TestVouchOfAnother: what the leader before has stored does not count for the next one.
+func TestVouchOfAnother(t *testing.T) {
+	core := led(t).members[2].core
+	core.heardStored(core.term, 100, false)
+	core.heardStored(core.term+1, 3, true)
+	core.heardStored(core.term, 200, true)
+	if got, want := core.vouch, (vouch{term: core.term + 1, stored: 3, due: 3}); got.term != want.term ||
+		got.stored != want.stored || got.due != want.due {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // TestSeconds: which members are a quorum together with the first.
 func TestSeconds(t *testing.T) {
 	var m membership

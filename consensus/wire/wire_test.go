@@ -58,7 +58,7 @@ func message(typ raftpb.MessageType) *raftpb.Message {
 func TestMessages(t *testing.T) {
 	app, snap := message(raftpb.MsgApp), message(raftpb.MsgSnap)
 	state := bytes.Repeat([]byte("state "), ChunkSize/5)
-	b, err := AppendMessage(nil, Message{Raft: app, Stored: 1 << 60})
+	b, err := AppendMessage(nil, Message{Raft: app, Stored: 1 << 60, Hasten: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestMessages(t *testing.T) {
 	b, _ = AppendMessage(b, Message{Group: 1 << 63, Raft: snap})
 	b, _ = AppendMessage(b, Message{Group: 2, Raft: snap}) // with an empty state
 	got, err := frames(b)
-	want := []Message{{Raft: app, Stored: 1 << 60}, {Group: 300, Raft: app}, {Group: 1 << 63, Raft: snap, State: state},
-		{Group: 2, Raft: snap}}
+	want := []Message{{Raft: app, Stored: 1 << 60, Hasten: true}, {Group: 300, Raft: app},
+		{Group: 1 << 63, Raft: snap, State: state}, {Group: 2, Raft: snap}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
