@@ -63,8 +63,7 @@ func (h *History) Group(cfg GroupConfig) *Group {
 	}
 	h.groups = append(h.groups, g)
 	var err error
-	if g.shadow, err = newShadow(cfg.Identity != ""); err == nil {
-		g.shadow.model.deaf = ledger.DeafOf(cfg.Applications)
+	if g.shadow, err = newShadow(cfg.Identity != "", ledger.DeafOf(cfg.Applications)); err == nil {
 		g.replay, err = newReplay(cfg, h, g.shadow.model)
 	}
 	g.report(err)

@@ -30,10 +30,11 @@ type point struct {
 // pointEvery is how many entries are from one point to the next.
 const pointEvery = 128
 
-func newShadow(hosted bool) (*shadow, error) {
+func newShadow(hosted bool, deaf map[string]bool) (*shadow, error) {
 	core, _, err := newLedger(nil, "", ledger.Limits{})
-	return &shadow{core: core, model: newModel(), hosted: hosted, last: point{model: newModel()},
-		same: map[int]uint64{}}, err
+	m := newModel()
+	m.deaf = deaf
+	return &shadow{core: core, model: m, hosted: hosted, last: point{model: m.clone()}, same: map[int]uint64{}}, err
 }
 
 // newLedger makes a ledger. A non-empty identity adds the log of a hosted application.

@@ -168,6 +168,9 @@ func NewScenario(seed uint64) Scenario {
 			s.StockEvery, s.LegacyEvery = 0, 0
 		}
 		s.Hosted = s.Hosted && !s.follows()
+		if s.QueueCommands > 0 { // what a router sends to a new switch is one transaction, and may have 40 commands
+			s.QueueCommands = max(s.QueueCommands, 64)
+		}
 	case seed%15 == 8 || seed%60 == 43: // likewise
 		drawForgets(seed, &s)
 	}
