@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/advice"
+	"github.com/holdfast-sdn/holdfast/controller/top"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
@@ -61,6 +62,13 @@ func TestMatrix(t *testing.T) {
 	s.check(json.Unmarshal([]byte(text), &printed))
 	if fmt.Sprint(printed.Cells) != fmt.Sprint(m.Cells) {
 		t.Errorf("holdfast matrix says %+v, and the API %+v", printed.Cells, m.Cells)
+	}
+	var f top.Frame
+	text, err = s.Command(s.ctx, "top", "--json", "--count", "1")
+	s.check(err)
+	s.check(json.Unmarshal([]byte(text), &f))
+	if len(f.Switches) != len(s.switches) || f.Groups != 4 || len(f.Controllers) != 3 || f.Controllers[0].State != "up" {
+		t.Errorf("holdfast top says %+v", f)
 	}
 	s.advised()
 	for _, command := range [][]string{{"matrix"}, {"actors"}, {"actors", "--advice"}} {
