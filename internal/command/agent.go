@@ -29,7 +29,8 @@ An agent can serve several switches, but if it dies, unacknowledged events of al
 run one beside each switch.
 
 If the cluster file has tls, connections to controllers and from switches use TLS, and both sides present
-a certificate. --plain-switches accepts switches on this machine over plain TCP.`,
+a certificate. --plain-switches accepts switches on this machine over plain TCP. Without tls, the agent
+listens on loopback addresses only, unless the cluster file has insecure: true, or --insecure is given.`,
 		Example: `  holdfast agent --config holdfast.yaml
   ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
 
@@ -52,9 +53,12 @@ a certificate. --plain-switches accepts switches on this machine over plain TCP.
 	cmd.Flags().StringVar(&o.name, "name", "agent", "the name that replaces {name} in tls of the cluster file")
 	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
 		"accept switches over plain TCP although the cluster has tls; only on a loopback address")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false,
+		"with --controllers: accept switches on an address that other machines reach")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
+	cmd.MarkFlagsMutuallyExclusive("config", "insecure")
 	return cmd
 }
 
@@ -62,6 +66,7 @@ type agentOptions struct {
 	file, listen, name string
 	controllers        []string
 	plainSwitches      bool
+	insecure           bool
 }
 
 // runAgent runs the agent until ctx ends or it fails.
@@ -82,21 +87,36 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		return err
 	}
 	var err error
-	if cfg.Listen, err = net.Listen("tcp", o.listen); err != nil {
-		return fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
+	secure := cluster.TLS != nil && !o.plainSwitches
+	if cfg.Listen, err = listenForSwitches(o.listen, secure || cluster.Insecure || o.insecure); err != nil {
+		return err
 	}
 	if cluster.TLS != nil {
-		err = secureAgent(ctx, &cfg, cluster, o)
-		if at, ok := cfg.Listen.Addr().(*net.TCPAddr); o.plainSwitches && ok && !at.IP.IsLoopback() {
-			err = fmt.Errorf("--plain-switches at %s: anybody in the network could be a switch; listen on a "+
-				"loopback address, or leave it out", at)
-		}
-		if err != nil {
+		if err := secureAgent(ctx, &cfg, cluster, o); err != nil {
 			return errors.Join(err, cfg.Listen.Close())
 		}
 	}
 	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
 	return agent.Run(ctx, cfg)
+}
+
+// listenForSwitches refuses an address that other machines reach, unless they may: connections are secured, or somebody
+// wants it without.
+func listenForSwitches(address string, anybody bool) (net.Listener, error) {
+	at, err := net.ResolveTCPAddr("tcp", address)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("listen for switches: %w: write the address like 127.0.0.1:6653", err)
+	case !at.IP.IsLoopback() && !anybody:
+		return nil, fmt.Errorf("listen for switches at %s without TLS: anybody in the network could be a switch; listen "+
+			"on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file that has "+
+			"no tls (without a file: --insecure)", address)
+	}
+	l, err := net.ListenTCP("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
+	}
+	return l, nil
 }
 
 // secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain.

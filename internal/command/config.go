@@ -59,6 +59,7 @@ func configCommand() *cobra.Command {
     cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
     key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate
     # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating.md has admit and unlisted too
+  # insecure: true                     # without tls: other machines may reach these addresses
   # tokens: /etc/holdfast/tokens       # of people and scripts without a certificate; see holdfast token`,
 		Example: `  holdfast config check holdfast.yaml`,
 		Args:    cobra.NoArgs,
@@ -131,9 +132,11 @@ type summary struct {
 	HandlerTimeoutMS int64                        `json:"handler_timeout_ms"`
 	AgentHeartbeatMS int64                        `json:"agent_heartbeat_ms"`
 	TLS              *config.TLS                  `json:"tls,omitempty"`
+	Insecure         bool                         `json:"insecure,omitempty"`
 	Deny             string                       `json:"deny,omitempty"`
 	Admit            []config.Admitted            `json:"admit,omitempty"`
 	RefuseUnlisted   bool                         `json:"refuse_unlisted,omitempty"`
+	FirstUse         bool                         `json:"first_use,omitempty"`
 	Certificates     []string                     `json:"certificates,omitempty"` // of controllers, on this machine
 	Problems         []string                     `json:"problems"`               // for which no controller starts here
 }
@@ -159,9 +162,9 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
 		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), SwitchExpiryMin: int64(s.SwitchExpiry.Minutes()),
 		AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
-		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Deny: s.Deny, Admit: s.Admit,
-		RefuseUnlisted: s.RefuseUnlisted,
-		Certificates:   found.Certificates, Problems: []string{}}
+		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Insecure: s.Insecure, Deny: s.Deny, Admit: s.Admit,
+		RefuseUnlisted: s.RefuseUnlisted, FirstUse: s.FirstUse,
+		Certificates: found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {
 		sum.Controllers = append(sum.Controllers, summaryController{c.Name, c.ID, c.Peer, c.OpenFlow, c.API, c.REST,
 			s.DataDir(c)})
@@ -265,11 +268,17 @@ func printCluster(out io.Writer, s *config.Cluster, found process.Checked) error
 		if s.Deny != "" {
 			fmt.Fprintf(w, "denied certificates\t%s\n", s.Deny)
 		}
-		fmt.Fprintf(w, "certificates of switches\t%d admitted, others without datapath ids %s\n", len(s.Admit),
-			map[bool]string{false: "accepted", true: "refused"}[s.RefuseUnlisted])
+		others := "accepted"
+		switch {
+		case s.RefuseUnlisted:
+			others = "refused"
+		case s.FirstUse:
+			others = "accepted for switches for which nobody else was first"
+		}
+		fmt.Fprintf(w, "certificates of switches\t%d admitted, others without datapath ids %s\n", len(s.Admit), others)
 		fmt.Fprintf(w, "certificates here\t%s\n", dash(strings.Join(found.Certificates, ", ")))
 	} else {
-		fmt.Fprintln(w, "tls\tnone: plain TCP")
+		fmt.Fprintf(w, "tls\tnone: plain TCP%s\n", map[bool]string{true: ", also for other machines"}[s.Insecure])
 	}
 	return w.Flush()
 }

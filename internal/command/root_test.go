@@ -88,6 +88,9 @@ func TestExitCodes(t *testing.T) {
 		{"bench failover --durability foo", 1, "holdfast: --durability \"foo\": use memory or disk\n"},
 		{"agent --controllers 10.0.0.1:1 --log-level loud", 1,
 			"holdfast: log level \"loud\": use debug, info, warn or error\n"},
+		{"agent --controllers 10.0.0.1:1 --listen 0.0.0.0:0", 1, "holdfast: listen for switches at 0.0.0.0:0 without " +
+			"TLS: anybody in the network could be a switch; listen on a loopback address, use tls also for switches, or " +
+			"write `insecure: true` into a cluster file that has no tls (without a file: --insecure)\n"},
 		{"config check /nonexistent", 1, "holdfast: /nonexistent: cannot open: no such file or directory; name an " +
 			"existing file that you may read\n"},
 	} {
@@ -152,7 +155,7 @@ tls              none: plain TCP
 		five += fmt.Sprintf("- {name: c%[1]d, id: %[1]d, peer: \"h%[1]d:7001\", openflow: \"h%[1]d:6653\", "+
 			"api: \"h%[1]d:8653\"}\n", i)
 	}
-	five = writeCluster(t, five+"groups: per-controller\nreplication: 3\n")
+	five = writeCluster(t, five+"groups: per-controller\nreplication: 3\ninsecure: true\n")
 	code, out, _ = invoke(t.Context(), "config", "check", five)
 	for _, line := range []string{"groups 6: one of each controller, and the system group",
 		"replication 3: a group works while 2 of its 3 controllers run and reach each other",

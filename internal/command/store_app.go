@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -33,7 +32,7 @@ and cache. All processes of an application have the same variant.
 A virtual address of the balancer is IP/MAC=MEMBER,MEMBER… and a member is IP/MAC@PORT, with its port of
 the switch.`,
 		Example: `  holdfast store app learning --listen 127.0.0.1:6700
-  holdfast store app balancer --listen :6701 --vip 10.0.0.100/020100000064=10.0.0.2/020000000002@2`,
+  holdfast store app balancer --listen 127.0.0.1:6701 --vip 10.0.0.100/020100000064=10.0.0.2/020000000002@2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			collectLess()
@@ -62,7 +61,11 @@ the switch.`,
 					return fmt.Errorf("--vip %s: %w", v, err)
 				}
 			}
-			l, err := net.Listen("tcp", listen)
+			cluster, err := loadCluster(f.file)
+			if err != nil {
+				return err
+			}
+			l, err := listenForSwitches(listen, cluster.Insecure)
 			if err != nil {
 				return err
 			}

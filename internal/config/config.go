@@ -50,11 +50,13 @@ type Cluster struct {
 	AgentHeartbeat time.Duration
 	Placement      Placement
 	TLS            *TLS   // nil: plain TCP
+	Insecure       bool   // without TLS, addresses that other machines reach are wanted
 	Deny           string // file of certificates that are refused before they expire; "": none is
 	// Admit has the certificates of switches and agents that do not say which datapath ids they may use.
 	Admit []Admitted
 	// RefuseUnlisted refuses those that neither say it nor are listed. Else they may use any.
 	RefuseUnlisted bool
+	FirstUse       bool   // the first that speaks for a switch is remembered, and others are refused
 	Tokens         string // file of the tokens of people and programs without a certificate; "": there are none
 	// StoreAccess says what clients of the store may do; nil: everything.
 	StoreAccess []StoreGrant

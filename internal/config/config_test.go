@@ -28,7 +28,7 @@ const three = `controllers:
   - name: c3
     id: 3
     peer: "[::1]:7003"
-    openflow: sdn3.example.org:6653
+    openflow: localhost:6653
     api: 127.0.0.1:8655
 `
 
@@ -41,7 +41,7 @@ func wantThree() *config.Cluster {
 		Controllers: []config.Controller{
 			{Name: "c1", ID: 9494008935754, Peer: "127.0.0.1:7001", OpenFlow: "127.0.0.1:6653", API: "127.0.0.1:8653"},
 			{Name: "c2", ID: 9493958604106, Peer: "127.0.0.1:7002", OpenFlow: "127.0.0.1:6654", API: "127.0.0.1:8654"},
-			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "sdn3.example.org:6653", API: "127.0.0.1:8655"},
+			{Name: "c3", ID: 3, Peer: "[::1]:7003", OpenFlow: "localhost:6653", API: "127.0.0.1:8655"},
 		},
 		Name: "holdfast", Apps: []string{"learning"},
 		Ryu: config.Ryu{Python: "python3", MemoryBytes: 1 << 30, LogLevel: 20},
@@ -113,6 +113,19 @@ func TestParse(t *testing.T) {
 				Files: []string{"/etc/f.yaml", "/etc/acls.yaml"}, User: "faucet"}
 			return s
 		}()},
+		{"trust on first use", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem, unlisted: first-use}\n",
+			func() *config.Cluster {
+				s := wantThree()
+				s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
+				s.FirstUse = true
+				return s
+			}()},
+		{"addresses that others reach", strings.Replace(three, "localhost", "sdn3.example.org", 1) + "insecure: true\n",
+			func() *config.Cluster {
+				s := wantThree()
+				s.Controllers[2].OpenFlow, s.Insecure = "sdn3.example.org:6653", true
+				return s
+			}()},
 		{"alias", strings.Replace(three, "api: 127.0.0.1:8655", "api: &a 127.0.0.1:8655", 1) + "data: *a\n",
 			func() *config.Cluster {
 				s := wantThree()
@@ -172,6 +185,9 @@ func TestMistakes(t *testing.T) {
 		}
 		return strings.Replace(three, old, new, 1)
 	}
+	const exposed = "can be reached by other machines, and there is no tls: whoever reaches it can be a switch, or " +
+		"change the cluster; add `tls:` (holdfast pki makes the certificates), use a loopback address, or write " +
+		"`insecure: true` if only machines that you trust reach it"
 	const files = "tls: {ca: a, cert: b, key: c}\n"
 	for _, tc := range []struct{ name, text, want string }{
 		{"empty", "", "f: the file is empty; begin with a list `controllers:`"},
@@ -201,9 +217,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, tokens, store)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, tokens, store`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -235,6 +251,11 @@ func TestMistakes(t *testing.T) {
 			`f:5: api address ":8653" cannot be dialled; name the address of one interface: others use it too`},
 		{"bad host", edit("127.0.0.1:8653", "127.0.0.256:8653"),
 			`f:5: api address "127.0.0.256:8653" has no valid host; use an IP address or a host name`},
+		{"a host without TLS", edit("localhost:6653", "sdn3.example.org:6653"), `f:13: openflow address ` +
+			`"sdn3.example.org:6653" ` + exposed},
+		{"an address without TLS", edit("127.0.0.1:8653", "10.0.0.1:8653") + "insecure: false\n",
+			`f:5: api address "10.0.0.1:8653" ` + exposed},
+		{"insecure with TLS", one + files + "insecure: true\n", "f:4: insecure: true, and tls; remove one of them"},
 		{"unknown app", one + "apps: [learnin]\n",
 			`f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
 		{"app twice", one + "apps:\n- hub\n- hub\n", `f:5: app "hub" twice; remove one`},
@@ -257,7 +278,8 @@ func TestMistakes(t *testing.T) {
 			"f:3: the placement is to be optimized, and " +
 				"there is one group; write groups: per-controller, or remove this section"},
 		{"access without TLS", one + "store:\n  access:\n    - {client: a, namespaces: [n], allow: [read]}\n",
-			"f:4: store.access without tls: clients are known by their certificates; add `tls`, or remove this section"},
+			"f:4: store.access without tls and tokens: clients are known by certificates or tokens; add `tls` or " +
+				"`tokens`, or remove this section"},
 		{"access without rules", one + files + "store: {access: []}\n",
 			"f:4: store.access has no rules, so nobody or everybody may do everything; add rules, " +
 				"or remove this section: then every client may do everything"},
@@ -295,7 +317,7 @@ func TestMistakes(t *testing.T) {
 			"f:3: fingerprint \"xy\"; write the SHA-256 that `openssl x509 -noout -fingerprint -sha256 -in FILE` prints: " +
 				"64 hexadecimal digits"},
 		{"what unlisted is not", one + "tls: {ca: a, cert: b, key: c, unlisted: no way}\n",
-			"f:3: unknown unlisted \"no way\"; known: accept, refuse"},
+			"f:3: unknown unlisted \"no way\"; known: accept, refuse, first-use"},
 		{"out of range", one + "switch_timeout_ms: 1\n",
 			"f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
 		{"heartbeats too rare", one + "agent_heartbeat_ms: 2000\n",

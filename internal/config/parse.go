@@ -24,7 +24,9 @@ type parser struct {
 	cluster Cluster
 
 	// where they stand, if they do
-	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode, storeNode *yaml.Node
+	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode, storeNode, insecureNode *yaml.Node
+
+	exposed error // the first address that other machines may reach, if there is no TLS
 }
 
 func (p *parser) parse(text []byte) error {
@@ -71,6 +73,7 @@ func (p *parser) parse(text []byte) error {
 		}},
 		{"placement", p.placement},
 		{"tls", p.tls},
+		{"insecure", func(n *yaml.Node) error { p.insecureNode = n; return p.flag(n, "insecure", &s.Insecure) }},
 		{"tokens", func(n *yaml.Node) error { return p.path(n, "tokens", &s.Tokens) }},
 		{"store", p.store},
 	})
@@ -79,6 +82,9 @@ func (p *parser) parse(text []byte) error {
 	}
 	if controllers == nil {
 		return p.mistake(root, "no controllers", "add a list `controllers:` with name, peer, openflow and api of each")
+	}
+	if err := p.checkExposed(); err != nil {
+		return err
 	}
 	if err := p.completeBFD(); err != nil {
 		return err
@@ -263,6 +269,22 @@ func (p *parser) address(n *yaml.Node, key string, to *string) error {
 	case err != nil && !validHost.MatchString(host):
 		return bad("has no valid host", "use an IP address or a host name")
 	}
+	if p.exposed == nil && !ip.IsLoopback() && host != "localhost" {
+		p.exposed = bad("can be reached by other machines, and there is no tls: whoever reaches it can be a switch, or "+
+			"change the cluster", "add `tls:` (holdfast pki makes the certificates), use a loopback address, or write "+
+			"`insecure: true` if only machines that you trust reach it")
+	}
+	return nil
+}
+
+// checkExposed refuses addresses that other machines reach without TLS, unless the file says that they may.
+func (p *parser) checkExposed() error {
+	switch s := &p.cluster; {
+	case s.TLS != nil && s.Insecure:
+		return p.mistake(p.insecureNode, "insecure: true, and tls", "remove one of them")
+	case s.TLS == nil && !s.Insecure:
+		return p.exposed
+	}
 	return nil
 }
 
@@ -396,7 +418,10 @@ func (p *parser) tls(n *yaml.Node) error {
 	}
 	fields = append(fields, field{"deny", func(n *yaml.Node) error { return p.path(n, "deny", &p.cluster.Deny) }},
 		field{"admit", p.admit}, field{"unlisted", func(n *yaml.Node) error {
-			return p.choice(n, "unlisted", "accept", "refuse", &p.cluster.RefuseUnlisted)
+			var s string
+			err := p.oneOf(n, "unlisted", []string{"accept", "refuse", "first-use"}, &s)
+			p.cluster.RefuseUnlisted, p.cluster.FirstUse = s == "refuse", s == "first-use"
+			return err
 		}})
 	if err := p.mapping(n, "tls", fields); err != nil {
 		return err

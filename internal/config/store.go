@@ -77,9 +77,9 @@ func (p *parser) checkStore() error {
 	switch {
 	case p.storeNode == nil:
 		return nil
-	case p.cluster.TLS == nil:
-		return p.mistake(p.storeNode, "store.access without tls: clients are known by their certificates",
-			"add `tls`, or remove this section")
+	case p.cluster.TLS == nil && p.cluster.Tokens == "":
+		return p.mistake(p.storeNode, "store.access without tls and tokens: clients are known by certificates or tokens",
+			"add `tls` or `tokens`, or remove this section")
 	case len(p.cluster.StoreAccess) == 0:
 		return p.mistake(p.storeNode, "store.access has no rules, so nobody or everybody may do everything",
 			"add rules, or remove this section: then every client may do everything")

@@ -39,6 +39,7 @@ type Config struct {
 	SnapshotEvery int    // entries between snapshots; 0 is the default of serve
 	Listen        string // address to bind to, "127.0.0.1" if empty
 	TLS           bool   // everything over TLS, by an authority made for the cluster
+	Unlisted      string // with TLS, of the cluster file; "": its default
 	LogLevel      string // of the controllers; "" is the default of serve
 	// Election is how long a leader may be silent; 0 is the cluster file's default. Heartbeats are ten
 	// times as frequent. Machines with much else to do need more. A leader that dies is noticed at once.
@@ -247,6 +248,9 @@ func direct(_, address string) string { return address }
 // text is the cluster file for a process that finds the controllers by route.
 func (c *Cluster) text(controllers []*Controller, route func(to, address string) string) []byte {
 	var b strings.Builder
+	if !c.cfg.TLS && !strings.HasPrefix(c.cfg.Listen, "127.") {
+		b.WriteString("insecure: true\n")
+	}
 	b.WriteString("controllers:\n")
 	for _, n := range controllers {
 		fmt.Fprintf(&b, "  - name: %s\n    peer: %s\n    openflow: %s\n    api: %s\n    rest: %s\n",
@@ -273,6 +277,9 @@ func (c *Cluster) text(controllers []*Controller, route func(to, address string)
 		fmt.Fprintf(&b, "tls:\n  ca: %s\n  cert: %s\n  key: %s\n  deny: %s\n",
 			pki.CertFile(c.Authority(), pki.AuthorityName), pki.CertFile(c.Authority(), "{name}"),
 			pki.KeyFile(c.Authority(), "{name}"), c.denyFile())
+		if c.cfg.Unlisted != "" {
+			fmt.Fprintf(&b, "  unlisted: %s\n", c.cfg.Unlisted)
+		}
 	}
 	return []byte(b.String())
 }
