@@ -1,10 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,15 +17,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/client"
 )
 
 // storeFlags are those of all commands of the store.
 type storeFlags struct {
-	file, namespace, as string
-	timeout             time.Duration
-	asJSON              bool
+	file, namespace, as, token string
+	timeout                    time.Duration
+	asJSON                     bool
 }
 
 func storeCommand() *cobra.Command {
@@ -47,13 +50,16 @@ file has groups: per-controller. A transaction there is for rows of one key, or 
 	cmd.PersistentFlags().StringVar(&f.file, "config", "holdfast.yaml", "the cluster file")
 	cmd.PersistentFlags().StringVar(&f.namespace, "namespace", "default", "the namespace of the table, or "+
 		"NAME/N for one with N buckets")
-	cmd.PersistentFlags().StringVar(&f.as, "as", "operator", "with TLS: whose certificate to use, which replaces "+
-		"{name} in the cluster file")
+	cmd.PersistentFlags().StringVar(&f.as, "as", "", "with TLS: whose certificate to use, which replaces {name} "+
+		"in the cluster file; operator if there is no token")
+	cmd.PersistentFlags().StringVar(&f.token, "token-file", "", "a file with a token, in place of a certificate; the "+
+		"environment variable "+tokenVariable+" has one, too")
 	cmd.PersistentFlags().DurationVar(&f.timeout, "timeout", 15*time.Second, "give up after this time")
 	cmd.PersistentFlags().BoolVar(&f.asJSON, "json", false, "print JSON, with the columns in base64")
 	cmd.AddCommand(storeCreate(&f), storeDrop(&f), storeGet(&f), storePut(&f), storeAdd(&f), storeDelete(&f),
 		storeList(&f), storeWatch(&f), storeTables(&f), storeUpload(&f), storeRun(&f),
 		storeComponents(&f), storeRemoveComponent(&f), storeApp(&f), storeShare(), storeProto())
+	cmd.MarkFlagsMutuallyExclusive("as", "token-file")
 	return cmd
 }
 
@@ -69,8 +75,14 @@ func (f *storeFlags) client() (*client.Client, error) {
 			addresses = append(addresses, c.REST)
 		}
 	}
+	if t := (client.Token{Secret: os.Getenv(tokenVariable), File: f.token}); f.as == "" && t != (client.Token{}) {
+		if s.TLS != nil {
+			t.CA = s.TLS.CA
+		}
+		return client.NewToken(f.namespace, t, addresses...)
+	}
 	if s.TLS != nil {
-		return client.NewTLS(f.namespace, client.TLS(s.TLS.Of(f.as)), addresses...)
+		return client.NewTLS(f.namespace, client.TLS(s.TLS.Of(cmp.Or(f.as, string(pki.Operator)))), addresses...)
 	}
 	return client.New(f.namespace, addresses...)
 }

@@ -275,9 +275,8 @@ func (l *listener) Accept() (net.Conn, error) {
 // config is for one connection, with somebody whose certificate is for usage.
 func (c *Credentials) config(usage x509.ExtKeyUsage, identify Identify, p Policy) *tls.Config {
 	m := c.material()
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS12, // not all switches have 1.3
-		Certificates: []tls.Certificate{m.cert},
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, // not all switches have 1.3
 		VerifyConnection: func(s tls.ConnectionState) error {
 			_, err := m.verify(s.PeerCertificates, usage, c.now(), identify, p)
 			return err
@@ -285,6 +284,10 @@ func (c *Credentials) config(usage x509.ExtKeyUsage, identify Identify, p Policy
 		SessionTicketsDisabled:      true, // so that every connection is verified anew
 		DynamicRecordSizingDisabled: true, // batches are large, and a small record costs as much as a large one
 	}
+	if m.cert.Leaf != nil {
+		cfg.Certificates = []tls.Certificate{m.cert}
+	}
+	return cfg
 }
 
 // explain adds to an error of TLS what it means and what to do.

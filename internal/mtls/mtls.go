@@ -90,7 +90,7 @@ type stamp struct{ modified, size int64 }
 
 // material is what the files held.
 type material struct {
-	cert   tls.Certificate
+	cert   tls.Certificate // without a Leaf if this side has none
 	roots  *x509.CertPool
 	denied denied
 }
@@ -99,6 +99,11 @@ type material struct {
 // when the files have changed; if the check then fails, the error is logged and the previous contents stay in use.
 func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 	return LoadDenying(files, "", own, log)
+}
+
+// LoadAuthority reads the authority only, for connections to others in which this side has no certificate.
+func LoadAuthority(file string, log *slog.Logger) (*Credentials, error) {
+	return Load(Files{CA: file}, nil, log)
 }
 
 // LoadDenying is Load with a file of certificates that are refused before they expire. If Watch runs, live connections
@@ -156,12 +161,12 @@ func (c *Credentials) look() error {
 			return err
 		}
 		if c.current != nil {
-			c.log.Info("read the certificate files again", "certificate", c.files.Cert, "expires", m.cert.Leaf.NotAfter)
+			c.log.Info("read the certificate files again", "authorities", c.files.CA, "certificate", c.files.Cert)
 		}
 		c.current, c.seen, c.failed, c.warned = m, seen, "", time.Time{}
 		c.cutDenied()
 	}
-	if leaf := c.current.cert.Leaf; leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
+	if leaf := c.current.cert.Leaf; leaf != nil && leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
 		c.warned = now
 		c.log.Warn("the certificate expires soon, and will then be refused: renew it, by `holdfast pki renew` or "+
 			"where it is from",
@@ -187,6 +192,9 @@ func (f Files) read(now time.Time, deny string, own Policy) (*material, error) {
 	}
 	if !m.roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM", f.CA)
+	}
+	if f.Cert == "" {
+		return m, nil
 	}
 	if m.cert, err = tls.LoadX509KeyPair(f.Cert, f.Key); err != nil {
 		return nil, fmt.Errorf("certificate and key: %w", err)

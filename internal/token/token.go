@@ -13,11 +13,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
@@ -41,6 +43,27 @@ func Is(text string) bool { return strings.HasPrefix(text, prefix) }
 
 // Of returns the token with this secret.
 func Of(secret []byte) string { return prefix + base64.RawURLEncoding.EncodeToString(secret) }
+
+// maxSecretFile bounds a file with one token.
+const maxSecretFile = 1 << 10
+
+// ReadSecret returns the token in the file of somebody who has one. It has nothing else.
+func ReadSecret(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	secret := strings.TrimSpace(string(text))
+	if !Is(secret) || strings.ContainsFunc(secret, unicode.IsSpace) {
+		return "", fmt.Errorf("%s has no token: write into it only what `holdfast token add` has printed", file)
+	}
+	return secret, nil
+}
 
 // Hash is what the file has of a token.
 type Hash [sha256.Size]byte

@@ -33,7 +33,8 @@ func TestRoles(t *testing.T) {
 		}
 		tokens[role] = secret
 	}
-	s := startCluster(t, cluster.Config{TLS: true, Apps: []string{store.Name}, Sections: "tokens: " + file + "\n"})
+	s := startCluster(t, cluster.Config{TLS: true, Apps: []string{store.Name}, Sections: "tokens: " + file +
+		"\nstore: {access: [{client: my-client, namespaces: [default], allow: [read]}]}\n"})
 	s.expectDeaths()
 	leader := s.leader()
 	client := s.curl()
@@ -72,7 +73,9 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s %s with the token of %q: %d, not %d: %s", x.method, x.url, x.role, code, x.want, text)
 		}
 	}
-	for role, allowed := range map[pki.Role]bool{pki.Viewer: false, pki.Operator: false, pki.Admin: true} {
+	s.storeByToken(tokens)
+	for _, role := range []pki.Role{pki.Viewer, pki.Operator, pki.Admin} {
+		allowed := role == pki.Admin
 		s.onlyAs(role)
 		if out, err := s.Command(s.ctx, "status"); err != nil {
 			t.Errorf("a certificate of the role %s does not show the status: %v: %s", role, err, out)

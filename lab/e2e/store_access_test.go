@@ -145,6 +145,75 @@ func (s *testCluster) stealSession(address string) {
 	}
 }
 
+// storeByToken uses the store with tokens of each role, from the command line, in Go and in Python: operators write,
+// clients do what the rules allow, and nobody who is unknown does anything.
+func (s *testCluster) storeByToken(tokens map[pki.Role]string) {
+	s.t.Helper()
+	dir, ca := s.t.TempDir(), pki.CertFile(s.Authority(), pki.AuthorityName)
+	files := map[pki.Role]string{"nobody": filepath.Join(dir, "nobody")}
+	writeFile(s.t, files["nobody"], "holdfast-nobody")
+	for role, secret := range tokens {
+		files[role] = filepath.Join(dir, string(role))
+		writeFile(s.t, files[role], secret+"\n")
+	}
+	var addresses []string
+	for _, n := range s.Controllers() {
+		addresses = append(addresses, n.REST)
+	}
+	s.command("store", "create-table", "hosts", "--token-file", files[pki.Operator])
+	s.command("store", "put", "hosts", "h1", "7", "--token-file", files[pki.Operator])
+	if out, err := s.Command(s.ctx, "store", "get", "hosts", "h1", "--token-file", files["nobody"]); err == nil ||
+		!strings.Contains(err.Error(), "the token is not known") {
+		s.t.Errorf("with an unknown token holdfast store prints %q: %v", out, err)
+	}
+
+	get := store.Op{Kind: store.Get, Table: "hosts", Key: "h1"}
+	put := store.Op{Kind: store.Put, Table: "hosts", Key: "h1",
+		Columns: store.Columns{{Name: "value", Value: []byte("8")}}}
+	for role, file := range files {
+		cl, err := storeclient.NewToken("default", storeclient.Token{File: file, CA: ca}, addresses...)
+		s.check(err)
+		for op, allowed := range map[*store.Op]bool{&get: role != "nobody",
+			&put: role == pki.Operator || role == pki.Admin} {
+			_, err := cl.Do(s.ctx, *op)
+			refused, _ := errors.AsType[*store.Error](err)
+			if allowed && err != nil || !allowed && (refused == nil || refused.Code != store.Denied) {
+				s.t.Errorf("%s with the token of %s: %v", op.Kind, role, err)
+			}
+		}
+		for _, err := range cl.Watch(s.ctx, "hosts", "") {
+			if refused, _ := errors.AsType[*store.Error](err); (refused != nil) != (role == "nobody") {
+				s.t.Errorf("a watch with the token of %s: %v", role, err)
+			}
+			break
+		}
+		cl.Close()
+	}
+
+	python := exec.CommandContext(s.ctx, "python3", "-c", fmt.Sprintf(`
+from holdfast.store import TLS, Client, StoreError
+addresses, tls = %q.split(), TLS(%q)
+with Client(addresses, tls=tls, token_file=%q) as store:
+    store.put("hosts", "h2", {"value": b"9"})
+    print(store.get("hosts", "h2").columns["value"].decode())
+    print(next(store.watch("hosts", after=1))[0] >= 1)
+for file in (%q, %q):
+    with Client(addresses, tls=tls, token_file=file) as store:
+        for do in (lambda: store.put("hosts", "h2", {"value": b"0"}), lambda: next(store.watch("hosts"))):
+            try:
+                do()
+                print("allowed")
+            except StoreError as e:
+                print(e.code)
+`, strings.Join(addresses, " "), ca, files[pki.Operator], files[pki.Client], files["nobody"]))
+	python.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "python"))
+	python.Stderr = os.Stderr
+	out, err := python.Output()
+	if want := "9\nTrue\ndenied\nallowed\ndenied\ndenied\n"; err != nil || string(out) != want {
+		s.t.Errorf("python: %v, %q, want %q", err, out, want)
+	}
+}
+
 // TestStoreTLSClients: all clients speak TLS with a certificate. Without one, and without TLS, they are refused.
 func TestStoreTLSClients(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ _LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
 _CLOSE_SECONDS = 1.0
 _SESSION_SECONDS = 30.0  # in a namespace with buckets; a bucket to which nothing is written keeps it for a minute
 _OPEN_SECONDS, _OPEN_PAUSE_SECONDS = 2.0, 10.0  # of an attempt to open the next one, and after it
+_REFUSED = (401, 403)  # the status if a controller does not know who asks, or does not allow it
 
 Columns = Mapping[str, bytes]
 Revision = int | tuple[int, ...]  # in a namespace with buckets, that of each bucket
@@ -56,16 +57,18 @@ class NobodyAnswersError(Exception):
 @dataclass(frozen=True)
 class TLS:
     """The files of a client of a cluster with TLS, in PEM: the authority's certificate, and its own with the key. The
-    role of its own is client or operator (`holdfast pki issue client NAME`)."""
+    role of its own is client or operator (`holdfast pki issue client NAME`). A client that has a token needs only the
+    authority's."""
 
     ca: str
-    cert: str
-    key: str
+    cert: str = ""
+    key: str = ""
 
     def _context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=self.ca)
         context.check_hostname = False  # the certificate names a controller, and not its address
-        context.load_cert_chain(self.cert, self.key)
+        if self.cert:
+            context.load_cert_chain(self.cert, self.key)
         return context
 
 
@@ -139,19 +142,23 @@ _READS = ("get", "list", "resolve", "list_tables", "list_components")
 class Client:
     """A client of one namespace. It may be used by several threads; they take turns. Addresses are HOST:PORT, as
     controllers have them as `rest` in the cluster file. If that has `tls`, so has the client: its files are read
-    once. Methods raise StoreError, UnknownError and NobodyAnswersError."""
+    once. A client without a certificate has a token of `holdfast token add`, in a file that is read for each
+    connection. Methods raise StoreError, UnknownError and NobodyAnswersError."""
 
     def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
-                 tls: TLS | None = None) -> None:
+                 tls: TLS | None = None, token_file: str = "") -> None:
         if not addresses:
             raise ValueError("no controller has a `rest` address: add one to each controller in the cluster file")
         self._addresses = list(addresses)
         self._namespace = namespace
         self._timeout = timeout_seconds
         self._tls = tls._context() if tls else None
+        self._token_file = token_file
+        _authorization(token_file)  # a mistake is reported at once
         self._turn = threading.Lock()  # guards the rest
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
+        self._headers: dict[str, str] = {}
         self._session = 0
         self._session_end = 0.0  # from then on, the next one is asked for
         self._seq = 0
@@ -243,7 +250,7 @@ class Client:
             elif after is not None:
                 request["after"] = str(after)
             try:
-                for response in _stream(self._addresses[at], self._tls, "Watch", request):
+                for response in _stream(self._addresses[at], self._tls, self._token_file, "Watch", request):
                     why = response.get("error")
                     if why:
                         raise StoreError(why["code"], why.get("message", ""))
@@ -335,6 +342,7 @@ class Client:
     def _connect(self, end: float) -> http.client.HTTPConnection:
         timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
         if self._connection is None:
+            self._headers = _authorization(self._token_file)
             self._connection = _open(self._addresses[self._at], timeout, self._tls)
         self._connection.timeout = timeout  # of this attempt, also if it connects again
         if self._connection.sock is not None:
@@ -350,13 +358,16 @@ class Client:
         """Returns the response, or None and why there is none."""
         address = self._addresses[self._at]
         try:
-            connection.request("POST", _PATH + "Do", body, {"Content-Type": "application/json"})
+            connection.request("POST", _PATH + "Do", body,
+                               {"Content-Type": "application/json", **self._headers})
             response = connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as e:
             return None, f"{address}: {e!r}"
         if response.status == 404:
             raise StoreError("failed", f"{address} has no store: add store to `apps` in the cluster file")
+        if response.status in _REFUSED:
+            raise StoreError("denied", f"{address}: {text.decode(errors='replace').strip()}")
         if response.status < 500 and response.status != 200:
             raise StoreError("failed", f"{address}: {text.decode(errors='replace')}")
         if response.status != 200:
@@ -367,16 +378,30 @@ class Client:
         return answer, ""
 
 
-def _stream(address: str, tls: ssl.SSLContext | None, method: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _authorization(token_file: str) -> dict[str, str]:
+    """Returns the header with the token in a file."""
+    if not token_file:
+        return {}
+    with open(token_file, encoding="utf-8") as f:
+        words = f.read(1024).split()
+    if len(words) != 1 or not words[0].startswith("holdfast-"):
+        raise ValueError(f"{token_file} has no token: write into it only what `holdfast token add` has printed")
+    return {"Authorization": "Bearer " + words[0]}
+
+
+def _stream(address: str, tls: ssl.SSLContext | None, token_file: str, method: str,
+            request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the responses to a request that has many (https://connectrpc.com/docs/protocol)."""
     connection = _open(address, _ATTEMPT_SECONDS, tls)
     try:
         body = json.dumps(request).encode()
         connection.request("POST", _PATH + method, b"\0" + len(body).to_bytes(4, "big") + body,
-                           {"Content-Type": "application/connect+json"})
+                           {"Content-Type": "application/connect+json", **_authorization(token_file)})
         response = connection.getresponse()
         if response.status == 404:
             raise StoreError("failed", f"{address} has no store: add store to `apps` in the cluster file")
+        if response.status in _REFUSED:
+            raise StoreError("denied", f"{address}: {response.read(4096).decode(errors='replace').strip()}")
         if response.status != 200:
             raise OSError(f"{address}: status {response.status}")
         while True:
@@ -411,8 +436,8 @@ class AsyncClient:
     """Client for asyncio: the same methods, as coroutines, each in a thread."""
 
     def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
-                 tls: TLS | None = None) -> None:
-        self.client = Client(addresses, namespace, timeout_seconds, tls)
+                 tls: TLS | None = None, token_file: str = "") -> None:
+        self.client = Client(addresses, namespace, timeout_seconds, tls, token_file)
 
     async def __aenter__(self) -> "AsyncClient":
         return self

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/internal/token"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/rpc"
 )
@@ -27,7 +28,8 @@ type Client struct {
 	namespace string
 	dial      rpc.Dial        // nil: plain TCP
 	transport *http.Transport // for watches
-	at        int             // index of the address that is used; of the goroutine run
+	token     Token
+	at        int // index of the address that is used; of the goroutine run
 
 	mu    sync.Mutex // guards the fields up to wake
 	lanes [lanes]lane
@@ -49,10 +51,11 @@ type Client struct {
 // New returns a client of a namespace, which may have store.Buckets. The addresses are those that controllers have as
 // `rest` in the cluster file, as HOST:PORT. It connects when it is used. Close is to be called at the end.
 func New(namespace string, addresses ...string) (*Client, error) {
-	return newClient(namespace, nil, addresses)
+	return newClient(namespace, nil, Token{}, addresses)
 }
 
-// TLS are the files with which a client proves who it is, as PEM. The certificate's role is client or operator.
+// TLS are the files with which a client proves who it is, as PEM. The certificate's role is client, viewer,
+// operator or admin.
 type TLS struct {
 	CA        string // the authority of the cluster
 	Cert, Key string // of the client
@@ -60,23 +63,64 @@ type TLS struct {
 
 // NewTLS returns a client of a cluster with TLS, as New does. Changed files are used for new connections.
 func NewTLS(namespace string, files TLS, addresses ...string) (*Client, error) {
-	c, err := mtls.Load(mtls.Files(files), mtls.Role(pki.Client, pki.Operator, pki.Controller), slog.Default())
+	c, err := mtls.Load(mtls.Files(files), mtls.Role(pki.Client, pki.Viewer, pki.Operator, pki.Admin, pki.Controller),
+		slog.Default())
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	return newClient(namespace, func(ctx context.Context, address string) (net.Conn, error) {
-		return c.Dial(ctx, address, mtls.Role(pki.Controller))
-	}, addresses)
+	return newClient(namespace, over(c), Token{}, addresses)
 }
 
-func newClient(namespace string, dial rpc.Dial, addresses []string) (*Client, error) {
+// over returns what connects to controllers over TLS.
+func over(c *mtls.Credentials) rpc.Dial {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return c.Dial(ctx, address, mtls.Role(pki.Controller))
+	}
+}
+
+// Token is how a client without a certificate says who it is: by a token of `holdfast token add`.
+type Token struct {
+	Secret string // the token
+	File   string // or the file that has it, which is read for each connection
+	CA     string // with TLS, the file with the authority of the cluster; "": without, so who reads the network reads it
+}
+
+// secret returns the token; "" if there is none.
+func (t Token) secret() (string, error) {
+	if t.File == "" {
+		return t.Secret, nil
+	}
+	return token.ReadSecret(t.File)
+}
+
+// NewToken returns a client that has a token, as New does. What its holder may do is decided by the role of the token,
+// and for clients by the rules for its name.
+func NewToken(namespace string, t Token, addresses ...string) (*Client, error) {
+	secret, err := t.secret()
+	if err == nil && !token.Is(secret) {
+		err = errors.New("token: it is not one of `holdfast token add`")
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case t.CA == "":
+		return newClient(namespace, nil, t, addresses)
+	}
+	c, err := mtls.LoadAuthority(t.CA, slog.Default())
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return newClient(namespace, over(c), t, addresses)
+}
+
+func newClient(namespace string, dial rpc.Dial, t Token, addresses []string) (*Client, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("no controller has a `rest` address: add one to each controller in the cluster file")
 	}
 	if err := store.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, dial: dial,
+	c := &Client{addresses: slices.Clone(addresses), namespace: namespace, dial: dial, token: t,
 		transport: rpc.Transport(dial), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel

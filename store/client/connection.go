@@ -81,16 +81,21 @@ func (c *Client) idle(ctx context.Context) bool {
 	}
 }
 
-// note notes why an attempt failed, and reports whether anything was answered before. Where there is no store, what
-// waits fails.
+// note notes why an attempt failed, and reports whether anything was answered before. Where there is no store, or the
+// client is refused, what waits fails.
 func (c *Client) note(err error) (some bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	some, c.some = c.some, false
-	if c.why = err; !errors.Is(err, rpc.ErrNoStore) {
+	c.why = err
+	code := store.Failed
+	switch {
+	case errors.Is(err, rpc.ErrDenied):
+		code = store.Denied
+	case !errors.Is(err, rpc.ErrNoStore):
 		return some
 	}
-	refused := store.Fail(store.Failed, "%v", err)
+	refused := store.Fail(code, "%v", err)
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		for _, b := range l.sent {
@@ -109,7 +114,11 @@ func (c *Client) note(err error) (some bool) {
 
 // serve sends what waits to the present controller, and what was sent to others and is not answered, until that fails.
 func (c *Client) serve(ctx context.Context) error {
-	s, err := rpc.Open(ctx, c.dial, c.addresses[c.at], openTimeout)
+	secret, err := c.token.secret()
+	if err != nil {
+		return err
+	}
+	s, err := rpc.Open(ctx, c.dial, c.addresses[c.at], secret, openTimeout)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,11 @@ func (w *watching) at(ctx context.Context, address string) error {
 	defer cancel(nil)
 	late := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("%s: no answer in %v", address, answerTimeout)) })
 	defer late.Stop()
-	on, err := rpc.OpenWatch(ctx, w.client.transport, address, w.next())
+	secret, err := w.client.token.secret()
+	if err != nil {
+		return err
+	}
+	on, err := rpc.OpenWatch(ctx, w.client.transport, address, secret, w.next())
 	if err != nil {
 		return err
 	}

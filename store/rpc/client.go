@@ -48,10 +48,11 @@ type Stream struct {
 	stop func() bool
 }
 
-// Open connects to the controller at HOST:PORT. If it fails, the controller has received nothing. The error is
-// ErrNoStore if the controller does not have the application. The stream ends with ctx, and with Close, and if the
+// Open connects to the controller at HOST:PORT, with a token if it is not "". If it fails, the controller has received
+// nothing. The error is ErrNoStore if the controller does not have the application, and ErrDenied if it does not know
+// who this is. The stream ends with ctx, and with Close, and if the
 // controller says nothing for twice pingAfter.
-func Open(ctx context.Context, dial Dial, address string, patience time.Duration) (*Stream, error) {
+func Open(ctx context.Context, dial Dial, address, token string, patience time.Duration) (*Stream, error) {
 	opening, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: no answer in %v", address, patience))
 	defer cancel()
 	if dial == nil {
@@ -63,7 +64,7 @@ func Open(ctx context.Context, dial Dial, address string, patience time.Duration
 	if err != nil {
 		return nil, cmp.Or(context.Cause(opening), err)
 	}
-	in, err := upgrade(opening, conn, address)
+	in, err := upgrade(opening, conn, address, token)
 	if err != nil {
 		_ = conn.Close()
 		return nil, cmp.Or(context.Cause(opening), fmt.Errorf("%s: %w", address, err))
@@ -76,7 +77,7 @@ func Open(ctx context.Context, dial Dial, address string, patience time.Duration
 }
 
 // upgrade asks for frames, and returns the connection, with nothing read of them.
-func upgrade(ctx context.Context, conn net.Conn, address string) (*deadlined, error) {
+func upgrade(ctx context.Context, conn net.Conn, address, token string) (*deadlined, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	r, err := http.NewRequest(http.MethodGet, "http://"+address+frames, nil)
 	if err != nil {
@@ -84,6 +85,7 @@ func upgrade(ctx context.Context, conn net.Conn, address string) (*deadlined, er
 	}
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", protocol)
+	authorize(r.Header, token)
 	if err := r.Write(conn); err != nil {
 		return nil, err
 	}
@@ -99,8 +101,19 @@ func upgrade(ctx context.Context, conn net.Conn, address string) (*deadlined, er
 	case http.StatusNotFound:
 		return nil, fmt.Errorf("%w (%s)", ErrNoStore, answer.Status)
 	}
-	why, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
-	return nil, fmt.Errorf("%s: %s", answer.Status, strings.TrimSpace(string(why)))
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxRefusal))
+	why := strings.TrimSpace(string(text))
+	if answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden {
+		return nil, fmt.Errorf("%w: %s", ErrDenied, why)
+	}
+	return nil, fmt.Errorf("%s: %s", answer.Status, why)
+}
+
+// authorize adds a token to the header of a request, if there is one (RFC 6750).
+func authorize(header http.Header, token string) {
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 // maxRefusal is how much is read of an answer that says why there is no connection.
@@ -108,6 +121,9 @@ const maxRefusal = 4 << 10
 
 // ErrNoStore is the error of a controller that does not have the application.
 var ErrNoStore = errors.New("it has no store: add store to `apps` in the cluster file")
+
+// ErrDenied is the error of a controller that does not know the token or the certificate, or needs one.
+var ErrDenied = errors.New("the controller refuses this client")
 
 // Send sends an encoded request.
 func (s *Stream) Send(request []byte) error { return s.on.send(request) }
@@ -201,7 +217,7 @@ func (c *Caller) open() (*calls, error) {
 			return c.present, nil
 		}
 	}
-	s, err := Open(context.Background(), c.dial, c.address, dialTimeout)
+	s, err := Open(context.Background(), c.dial, c.address, "", dialTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type requests interface {
 // streams open one, by the name of the protocol.
 var streams = map[string]func(t *testing.T, address string) requests{
 	"frames": func(t *testing.T, address string) requests {
-		s, err := Open(t.Context(), nil, address, time.Minute)
+		s, err := Open(t.Context(), nil, address, "", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestSilentController(t *testing.T) {
 	}
 	defer l.Close()
 	const patience = 50 * time.Millisecond
-	if _, err := Open(t.Context(), nil, l.Addr().String(), patience); err == nil || !strings.Contains(err.Error(),
+	if _, err := Open(t.Context(), nil, l.Addr().String(), "", patience); err == nil || !strings.Contains(err.Error(),
 		"no answer in 50ms") {
 		t.Errorf("a controller that does not answer: %v", err)
 	}

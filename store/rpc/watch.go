@@ -197,11 +197,13 @@ type Watch struct {
 	cancel func()
 }
 
-// OpenWatch opens a watch at the controller at HOST:PORT. It ends with ctx, and with Close.
-func OpenWatch(ctx context.Context, via *http.Transport, address string, w store.WatchRequest) (*Watch, error) {
+// OpenWatch opens a watch at the controller at HOST:PORT, with a token if it is not "". It ends with ctx, and with
+// Close.
+func OpenWatch(ctx context.Context, via *http.Transport, address, token string, w store.WatchRequest) (*Watch, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	on, err := newClient[WatchRequest, WatchResponse](via, address, watch).CallServerStream(ctx,
-		connect.NewRequest(&WatchRequest{w.Append(nil)}))
+	request := connect.NewRequest(&WatchRequest{w.Append(nil)})
+	authorize(request.Header(), token)
+	on, err := newClient[WatchRequest, WatchResponse](via, address, watch).CallServerStream(ctx, request)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -217,6 +219,8 @@ func (w *Watch) Receive() (out store.WatchResponse, err error) {
 			err = errors.New("the controller has ended the watch without an error")
 		case connect.CodeOf(err) == connect.CodeUnimplemented:
 			err = fmt.Errorf("%w (%w)", ErrNoStore, err)
+		case connect.CodeOf(err) == connect.CodeUnauthenticated, connect.CodeOf(err) == connect.CodePermissionDenied:
+			err = store.Fail(store.Denied, "%v: %v", ErrDenied, err)
 		}
 		return out, err
 	}

@@ -82,7 +82,7 @@ func TestWatchNotRead(t *testing.T) {
 	}
 	put(store.Op{Kind: store.CreateTable, Table: "t"})
 	after := uint64(1)
-	w, err := OpenWatch(t.Context(), via, address, store.WatchRequest{Namespace: "n", After: &after})
+	w, err := OpenWatch(t.Context(), via, address, "", store.WatchRequest{Namespace: "n", After: &after})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestWatchNotRead(t *testing.T) {
 		t.Fatal("all changes were told to a client that did not read them")
 	}
 	for after < rows+1 { // one whose reader is slow may be reset again
-		again, err := OpenWatch(t.Context(), via, address, store.WatchRequest{Namespace: "n", After: &after})
+		again, err := OpenWatch(t.Context(), via, address, "", store.WatchRequest{Namespace: "n", After: &after})
 		if err != nil {
 			t.Fatal(err)
 		}
