@@ -60,6 +60,7 @@ type Config struct {
 	Optimizer      *OptimizerConfig // nil: no actor moves by itself
 	Audit          Auditor          // what the ledgers hold; nil for none
 	Guard          *access.Guard    // of API and REST; nil: everybody may do everything
+	FirstUse       FirstUse         // nil: the log does not remember who speaks for switches
 	Logger         *slog.Logger     // must be set
 
 	Peers []Peer // the controllers of the cluster file
@@ -139,7 +140,7 @@ func Start(cfg Config) (*Controller, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.switches, c.stopSwitches = make(chan error, 1), cancel
 	// ends with stopSwitches
-	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, cfg.Southbound, handler{c}) }()
+	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, c.southbound(), handler{c}) }()
 	var api *api
 	if cfg.API != nil {
 		api = c.serveAPI(cfg.API)

@@ -2,8 +2,11 @@ package controller
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/controller/admission"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -89,7 +92,9 @@ func (c *Core) forgotten() {
 
 // Forget is the request to forget a switch that is gone for good.
 type Forget struct {
-	Switch string `json:"switch"` // its datapath id, as in the status
+	Switch      string `json:"switch"`                // its datapath id, as in the status
+	Certificate bool   `json:"certificate,omitempty"` // only who holds it, see FirstUse
+	Holder      string `json:"holder,omitempty"`      // in the answer: who held it
 }
 
 // forget forgets a switch, and returns when that is committed.
@@ -98,9 +103,23 @@ func (c *Controller) forget(ctx context.Context, f Forget) (Forget, error) {
 	if err != nil {
 		return f, err
 	}
-	if _, err := c.call(ctx, ledger.Call{Actor: a, Forgets: true}); err != nil {
-		return f, err
+	if !f.Certificate {
+		if _, err := c.call(ctx, ledger.Call{Actor: a, Forgets: true}); err != nil {
+			return f, err
+		}
+		c.log.Info("a switch is forgotten", "switch", a.Switch)
 	}
-	c.log.Info("a switch is forgotten", "switch", a.Switch)
-	return Forget{a.Switch.String()}, nil
+	done := Forget{Switch: a.Switch.String(), Certificate: f.Certificate}
+	switch {
+	case c.cfg.FirstUse != nil:
+		if done.Holder, err = c.holder(ctx, admission.Forget(a.Switch)); err != nil {
+			return f, fmt.Errorf("forget who speaks for switch %s: %w", a.Switch, err)
+		}
+		c.log.Info("who speaks for a switch is forgotten", "switch", a.Switch, "holder", done.Holder)
+	case f.Certificate:
+		return f, errNotRemembered
+	}
+	return done, nil
 }
+
+var errNotRemembered = errors.New("the cluster does not remember certificates: its file has no `unlisted: first-use`")

@@ -101,7 +101,7 @@ func (c *conn) run(ctx context.Context) {
 	defer c.net.Close()
 	rest, err := c.handshake(ctx)
 	if admit := c.srv.cfg.Admit; err == nil && admit != nil {
-		err = admit(c.peer, c.session.Switch(), c.session.State().Peer == Agent)
+		err = admit(ctx, c.peer, c.session.Switch(), c.session.State().Peer == Agent)
 	}
 	if err == nil {
 		err = c.srv.register(ctx, c)

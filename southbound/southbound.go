@@ -16,6 +16,7 @@
 package southbound
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -120,8 +121,8 @@ type Config struct {
 	Now    func() time.Time // source of the epochs of switches without an agent; default time.Now
 
 	// Admit returns an error if the peer of a connection may not speak for a switch; agent says whether it does as an
-	// agent. It is called after the handshake. nil: everybody may.
-	Admit func(conn net.Conn, id openflow.DatapathID, agent bool) error
+	// agent. It is called after the handshake, and may wait until ctx ends. nil: everybody may.
+	Admit func(ctx context.Context, conn net.Conn, id openflow.DatapathID, agent bool) error
 
 	MaxSessions int // connections at once, handshakes included; default 4,096
 	// HeldBytes is what the sessions hold together of events that are not logged, or that came before the end of the

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/controller/admission"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/controller/optimizer"
@@ -56,6 +57,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	cfg.Logger = cfg.Logger.With("controller", cfg.Name)
+	if cfg.Cluster.FirstUse {
+		cfg.Applications = withAdmission(cfg.Applications)
+	}
 	for {
 		err := run(ctx, cfg, me)
 		if errors.Is(err, consensus.ErrStranger) && ctx.Err() == nil {
@@ -68,6 +72,14 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := awaitRoom(ctx, cfg, me, full); err != nil || ctx.Err() != nil {
 			return err
 		}
+	}
+}
+
+// withAdmission adds the application that remembers who speaks for switches.
+func withAdmission(others func() ([]ledger.Application, error)) func() ([]ledger.Application, error) {
+	return func() ([]ledger.Application, error) {
+		list, err := others()
+		return append(list, new(admission.Application)), err
 	}
 }
 
@@ -195,6 +207,9 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 		return own, err
 	}
 	own.Southbound.Admit = secure.AdmitSwitch
+	if s.FirstUse {
+		own.FirstUse = secure.Holder
+	}
 	own.OpenFlow, own.API = secure.Switches(own.OpenFlow), secure.API(own.API, cfg.Logger)
 	if own.REST != nil {
 		own.REST = secure.REST(own.REST, cfg.Logger)

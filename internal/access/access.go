@@ -66,12 +66,16 @@ func (a *Controller) Switches(l net.Listener) net.Listener {
 
 // AdmitSwitch returns an error if a peer that Switches has accepted may not speak for a switch: agent says whether it
 // does as an agent. Without TLS everybody may.
-func (a *Controller) AdmitSwitch(conn net.Conn, id openflow.DatapathID, agent bool) error {
+func (a *Controller) AdmitSwitch(_ context.Context, conn net.Conn, id openflow.DatapathID, agent bool) error {
 	if a == nil {
 		return nil
 	}
 	return a.admit(conn, id, agent)
 }
+
+// Holder returns who the peer of a connection that Switches has accepted is, and whether its certificate or the cluster
+// file says which switches are its own.
+func (a *Controller) Holder(conn net.Conn) (who string, bound bool, err error) { return a.holder(conn) }
 
 // API accepts those who may use the API, of which a Guard looks at each request, and logs why others are refused.
 // Without TLS it logs who speaks it.

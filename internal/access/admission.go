@@ -53,6 +53,21 @@ func (a admission) find(cert *x509.Certificate) *config.Admitted {
 
 var errRole = errors.New("its certificate is for another role")
 
+// holder returns who the peer of a connection is, and whether its certificate or the list says which switches are its
+// own.
+func (a admission) holder(conn net.Conn) (who string, bound bool, err error) {
+	cert, err := mtls.Certificate(conn)
+	if err != nil {
+		return "", false, err
+	}
+	id, err := a.identify(cert)
+	if err != nil {
+		return "", false, err
+	}
+	ids, err := pki.Datapaths(cert)
+	return id.String(), len(ids) > 0 || a.find(cert) != nil, err
+}
+
 // admit returns an error if a peer may not speak for a switch: agent says whether it does as an agent.
 func (a admission) admit(conn net.Conn, id openflow.DatapathID, agent bool) error {
 	cert, err := mtls.Certificate(conn)
