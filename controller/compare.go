@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,12 @@ type divergedError struct {
 func (e *divergedError) Error() string {
 	return fmt.Sprintf("the state of this replica before entry %d differs from that of %s: its digest is %016x, "+
 		"theirs is %016x", e.index, strings.Join(e.others, " and "), e.digest, e.theirs)
+}
+
+// Differs reports whether an error of a Core is that its state differs from that of a majority. It is to begin anew.
+func Differs(err error) bool {
+	_, differs := errors.AsType[*divergedError](err)
+	return differs
 }
 
 // beginComparison makes a leader that is quiet mark its next entry.

@@ -54,7 +54,7 @@ func (g *group) supervise() error {
 		switch {
 		case ok:
 			g.watchdog.End()
-			if _, differs := errors.AsType[*divergedError](err); differs {
+			if Differs(err) {
 				g.fence(err)
 			}
 			return err
@@ -138,13 +138,12 @@ func (c *Core) abandon(why error) {
 // renews reports whether a group begins anew after an error.
 func renews(err error) bool {
 	_, hung := errors.AsType[*hungError](err)
-	_, differs := errors.AsType[*divergedError](err)
-	return hung || differs
+	return hung || Differs(err)
 }
 
 // renew starts the loop of a group anew that was given up.
 func (c *Controller) renew(g *group, why error) error {
-	if _, differs := errors.AsType[*divergedError](why); differs && c.rebuilt.Add(1) > maxRebuilt {
+	if Differs(why) && c.rebuilt.Add(1) > maxRebuilt {
 		return fmt.Errorf("%w, also after it began anew %d times: its snapshot or its machine is damaged; replace the "+
 			"controller by one with a new id and an empty folder", why, maxRebuilt)
 	}

@@ -52,8 +52,9 @@ const (
 
 	drawnKinds // those that each seed may draw
 
-	KillOthers = drawnKinds // all controllers but the leader of a group
-	faultKinds = drawnKinds + 1
+	KillOthers  = drawnKinds     // all controllers but the leader of a group
+	DamageState = drawnKinds + 1 // a row in the memory of one that follows
+	faultKinds  = drawnKinds + 2
 )
 
 var faultNames = [...]string{"kill controller", "power off", "kill the leader", "pause controller", "pause the leader",
@@ -61,7 +62,7 @@ var faultNames = [...]string{"kill controller", "power off", "kill the leader", 
 	"slow disk", "full disk", "corrupt disk", "partition", "one-way partition", "isolate controller", "delay",
 	"reset connections",
 	"kill agent", "power off the agent", "isolate agent", "pause agent", "kill switch", "pause switch",
-	"cut the switch's connection", "silence the switch", "cut a cable", "kill all but the leader"}
+	"cut the switch's connection", "silence the switch", "cut a cable", "kill all but the leader", "damage the state"}
 
 func (k FaultKind) String() string { return faultNames[k] }
 
@@ -159,6 +160,8 @@ func (s *simulation) inflict(f Fault) {
 		c.disk.full(f.For)
 	case CorruptDisk:
 		s.corrupt(c, f)
+	case DamageState:
+		s.damage(f)
 	case KillAgent, PowerOffAgent:
 		s.killEdge(f)
 	case PauseAgent:

@@ -91,6 +91,15 @@ var mutants = []mutant{
 	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
 		"frozen[name] = t.cells.Clone()\n", "frozen[name] = t.cells\n"},
 
+	// Replicas that differ.
+	{"do not notice that a replica differs", "controller/compare.go",
+		"			now.err = &divergedError{now.index, mine, names, sum}\n", ""},
+	{"compare without what applications have", "ledger/compare.go", "sum += xxhash.Sum64(b)", "_ = b"},
+	{"name nobody who differs", "controller/compare.go",
+		"			if sum != mine && !slices", "			if sum != mine && len(by) == 0 && !slices"},
+	{"take a snapshot before the comparison", "controller/snapshot.go",
+		"		return c.beginComparison()\n", "		now.equal = true\n"},
+
 	// Leaders without a majority.
 	{"acknowledge in a minority", "controller/minority.go",
 		"			c.minority.events++\n", "			c.minority.events++\n			session.Acknowledge(e.epoch, e.seq)\n"},

@@ -179,6 +179,11 @@ var scenarios = map[string]string{
 	"pass commands without a number of who is not master":            "testdata/minority-cut-off.json",
 	"claim a switch that was forgotten below an earlier claim":       "testdata/forgotten-claim.json",
 
+	"do not notice that a replica differs":   "testdata/damaged-state.json",
+	"compare without what applications have": "testdata/damaged-state.json",
+	"name nobody who differs":                "testdata/damaged-state.json",
+	"take a snapshot before the comparison":  "testdata/damaged-state.json",
+
 	"queue: put what is repeated":                                 "testdata/suite-queue.json",
 	"queue: take the next for a repeated request":                 "testdata/suite-queue.json",
 	"queue: keep the timer of what is acknowledged":               "testdata/suite-queue.json",

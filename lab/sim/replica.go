@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -34,6 +35,9 @@ type replica struct {
 	compacts  bool     // a snapshot is being written
 	lives     map[uint64]*hostLife
 	homing    controller.Homing
+	compared  bool // its state has a digest, and is not frozen since
+	damaged   bool // its memory was changed
+	fenced    bool // that was noticed
 }
 
 // promise is what others count on: the term in which a member has answered, and whom it gave its vote.
@@ -93,7 +97,7 @@ func (r *replica) start(saved storage.Saved) error {
 	r.core, err = controller.NewCore(controller.CoreConfig{Name: r.n.p.name, ID: r.n.id, Names: r.g.names(),
 		Applications: s.applications(r.g),
 		Limits:       s.limits(), SwitchTimeout: s.scenario.SwitchTimeout, SnapshotEvery: s.scenario.SnapshotEvery,
-		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: quiet,
+		Hosts: s.runner(r), Identity: s.identity(r.g), Logger: slog.New(namer{&s.damages}),
 		Group: uint64(r.g.number), Directory: r.g.lives(r.n.assigned.view.Of), Shards: r.n.assigned.view.Shards,
 		Here: r.n.leads, There: r.relays,
 		Elapsed: func() time.Duration { return s.w.now }}, r)
@@ -181,7 +185,7 @@ func (r *replica) update() {
 		}
 		r.g.h.Committed(n.id, e.Index, e.Term, e.Data)
 	}
-	n.check(r.core.Update(n.p.clock(), u))
+	r.check(r.core.Update(n.p.clock(), u))
 	if u.Role != nil {
 		r.heard(u.Role)
 	}
@@ -218,7 +222,7 @@ func (r *replica) turn() {
 		for _, item := range items {
 			item()
 		}
-		r.n.check(r.core.Turn(r.n.p.clock()))
+		r.check(r.core.Turn(r.n.p.clock()))
 		r.work()
 	})
 }
@@ -270,7 +274,7 @@ func (r *replica) Propose(term uint64, entry []byte, relaying []uint64) error {
 
 // Encode implements controller.Outside.
 func (r *replica) Encode(encode func() []byte) {
-	r.encodes = true
+	r.encodes, r.compared = true, false
 	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
 		r.encodes = false
 		r.n.check(r.core.Encoded(encode()))
@@ -280,6 +284,7 @@ func (r *replica) Encode(encode func() []byte) {
 
 // Digest implements controller.Outside.
 func (r *replica) Digest(digest func() func()) {
+	r.compared = true
 	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
 		digest()()
 		r.turn()

@@ -34,6 +34,7 @@ type Result struct {
 	Requests    uint64 `json:"requests"`  // over HTTP, that were answered
 	Store       uint64 `json:"store"`     // requests to the store that were answered
 	Looks       uint64 `json:"looks"`     // at what switches forward, for applications of the suite
+	Rebuilt     int    `json:"rebuilt"`   // controllers that began anew because their state differed
 	Forgotten   uint64 `json:"forgotten"` // switches
 	Degraded    uint64 `json:"degraded"`  // commands of leaders without a majority
 	Terms       uint64 `json:"terms"`     // that had a leader
@@ -62,6 +63,9 @@ func Run(sc Scenario) Result {
 	r.Moves, r.SwitchMoves = s.h.Moves()
 	r.Forgotten, r.Looks = s.h.Forgotten(), s.looks
 	r.Requests, r.Store = s.answered(), s.store.answered
+	for _, n := range s.damages.rebuilt {
+		r.Rebuilt += n
+	}
 	if r.Violation = s.w.violation; r.Violation != nil {
 		r.Timeline = s.w.timeline()
 	}
@@ -255,6 +259,9 @@ func (s *simulation) finish() {
 	}
 	s.checkRequests()
 	s.store.check()
+	if name := s.damages.unnamed(); name != "" {
+		s.w.fail("%s has begun anew because it differs, and no other controller has named it", name)
+	}
 	if epochs, lost := s.h.StockCounts(); s.scenario.Keeps && epochs > uint64(len(s.switches)) {
 		s.w.fail("%d switches had %d epochs, and %d events between them were lost, although a controller held them",
 			len(s.switches), epochs, lost)

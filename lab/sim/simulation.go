@@ -37,11 +37,12 @@ type simulation struct {
 	news        uint64          // what wires has told, also what was not committed
 	trials      []trial         // of the application that the scenario names, if any
 	poisons     map[uint64]bool // numbers of the inputs that hosts have died of
+	damages     damages
 }
 
 func newSimulation(sc Scenario) *simulation {
 	s := &simulation{scenario: sc, w: newWorld(sc.Seed), traffic: true, replies: map[uint64]uint64{},
-		poisons: map[uint64]bool{}}
+		poisons: map[uint64]bool{}, damages: damages{map[string]int{}, map[string]int{}}}
 	s.net = newNetwork(s.w)
 	s.h = history.New(s.w.fail)
 	if i := sc.tried(); i >= 0 {
