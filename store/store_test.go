@@ -405,6 +405,28 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// FuzzWatch decodes what clients and controllers say of watches: what is taken can be sent again.
+func FuzzWatch(f *testing.F) {
+	after := uint64(7)
+	f.Add((&WatchRequest{Namespace: "n", Table: "t", Prefix: "p", After: &after}).Append(nil))
+	f.Add((&WatchResponse{Revision: 3, Changes: []Change{{Revision: 3, Table: "t", Key: "k",
+		Columns: columns("value", "a")}}}).Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q, askedAgain WatchRequest
+		if q.Decode(b) == nil {
+			if err := askedAgain.Decode(q.Append(nil)); err != nil || !reflect.DeepEqual(askedAgain, q) {
+				t.Errorf("%+v becomes %+v, %v", q, askedAgain, err)
+			}
+		}
+		var r, again WatchResponse
+		if r.Decode(b) == nil {
+			if err := again.Decode(r.Append(nil)); err != nil {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+	})
+}
+
 func FuzzRow(f *testing.F) {
 	f.Add((&stored{7, [][]byte{[]byte("a"), nil, {}}}).append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
