@@ -47,8 +47,8 @@ func (c *Controller) admit(ctx context.Context, conn net.Conn, id openflow.Datap
 	case err != nil:
 		return fmt.Errorf("whether %s may speak for switch %s is not known: %w", who, id, err)
 	}
-	return fmt.Errorf("%s may not speak for switch %s, since %s was the first that did: use its certificate, or have an "+
-		"operator run `holdfast switch forget --certificate %s`", who, id, holder, id)
+	return fmt.Errorf("%s may not speak for switch %s, since %s was the first that did: use its certificate, or have "+
+		"an operator run `holdfast switch forget --certificate %s`", who, id, holder, id)
 }
 
 // claim returns who holds a switch. It is who asks if nobody was before. If the replica here does not say that already,

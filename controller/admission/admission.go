@@ -1,6 +1,6 @@
-// Package admission remembers in the log who has first spoken for each switch, so that nobody else does until an operator
-// forgets that: trust on first use, for certificates that do not say which switches are theirs. Application is what the
-// ledger runs. Claim and Forget are its messages.
+// Package admission remembers in the log who has first spoken for each switch, so that nobody else does until an
+// operator forgets that: trust on first use, for certificates that do not say which switches are theirs. Application is
+// what the ledger runs. Claim and Forget are its messages.
 //
 // It does not read certificates (package access does), and closes no connections (package southbound does).
 package admission

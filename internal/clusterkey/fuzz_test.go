@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzPeer has somebody without the key say anything, to the side that listens and to the one that dials: it is refused,
-// and nothing that it says is passed on.
+// FuzzPeer has somebody without the key say anything, to the side that listens and to the one that dials: it is
+// refused, and nothing that it says is passed on.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Add(append([]byte(magic), make([]byte, 2*nonceLen+64)...))

@@ -108,9 +108,9 @@ func listenForSwitches(address string, anybody bool) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("listen for switches: %w: write the address like 127.0.0.1:6653", err)
 	case !at.IP.IsLoopback() && !anybody:
-		return nil, fmt.Errorf("listen for switches at %s without TLS: anybody in the network could be a switch; listen "+
-			"on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file that has "+
-			"no tls (without a file: --insecure)", address)
+		return nil, fmt.Errorf("listen for switches at %s without TLS: anybody in the network could be a switch; "+
+			"listen on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file "+
+			"that has no tls (without a file: --insecure)", address)
 	}
 	l, err := net.ListenTCP("tcp", at)
 	if err != nil {

@@ -162,7 +162,8 @@ func summarize(s *config.Cluster, found process.Checked, problems []error) summa
 		HeartbeatMS: s.Heartbeat.Milliseconds(), ElectionMS: s.Election.Milliseconds(),
 		SwitchTimeoutMS: s.SwitchTimeout.Milliseconds(), SwitchExpiryMin: int64(s.SwitchExpiry.Minutes()),
 		AgentHeartbeatMS: s.AgentHeartbeat.Milliseconds(),
-		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(), TLS: s.TLS, Insecure: s.Insecure, Deny: s.Deny, Admit: s.Admit,
+		HandlerTimeoutMS: s.HandlerTimeout.Milliseconds(),
+		TLS:              s.TLS, Deny: s.Deny, Admit: s.Admit, Insecure: s.Insecure,
 		RefuseUnlisted: s.RefuseUnlisted, FirstUse: s.FirstUse,
 		Certificates: found.Certificates, Problems: []string{}}
 	for _, c := range s.Controllers {

@@ -78,8 +78,8 @@ agent gets a certificate of another name. holdfast switch certificates lists wha
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
-	cmd.Flags().BoolVar(&certificate, "certificate", false, "keep the switch, and forget only whose certificate speaks "+
-		"for it")
+	cmd.Flags().BoolVar(&certificate, "certificate", false, "keep the switch, and forget only whose certificate "+
+		"speaks for it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -100,7 +100,7 @@ other certificate may, unless it has the datapath id, or the cluster file lists 
 			return answer(cmd, file, asJSON, func(c *client.Client, ctx context.Context) ([]admission.Holding, error) {
 				t, err := c.Tables(ctx, admission.Name)
 				if client.NotFound(err) {
-					return nil, errors.New("no certificates are remembered: the cluster file has no `unlisted: first-use`")
+					return nil, errors.New("no certificate is remembered: the cluster file has no unlisted: first-use")
 				}
 				if err != nil {
 					return nil, err

@@ -24,7 +24,8 @@ type parser struct {
 	cluster Cluster
 
 	// where they stand, if they do
-	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode, placementNode, storeNode, insecureNode *yaml.Node
+	heartbeatNode, electionNode, databaseNode, recoveryNode, replicationNode *yaml.Node
+	placementNode, storeNode, insecureNode                                   *yaml.Node
 
 	exposed error // the first address that other machines may reach, if there is no TLS
 }
@@ -270,9 +271,9 @@ func (p *parser) address(n *yaml.Node, key string, to *string) error {
 		return bad("has no valid host", "use an IP address or a host name")
 	}
 	if p.exposed == nil && !ip.IsLoopback() && host != "localhost" {
-		p.exposed = bad("can be reached by other machines, and there is no tls: whoever reaches it can be a switch, or "+
-			"change the cluster", "add `tls:` (holdfast pki makes the certificates), use a loopback address, or write "+
-			"`insecure: true` if only machines that you trust reach it")
+		p.exposed = bad("can be reached by other machines, and there is no tls: whoever reaches it can be a switch, "+
+			"or change the cluster", "add `tls:` (holdfast pki makes the certificates), use a loopback address, or "+
+			"write `insecure: true` if only machines that you trust reach it")
 	}
 	return nil
 }

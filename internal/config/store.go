@@ -78,7 +78,8 @@ func (p *parser) checkStore() error {
 	case p.storeNode == nil:
 		return nil
 	case p.cluster.TLS == nil && p.cluster.Tokens == "":
-		return p.mistake(p.storeNode, "store.access without tls and tokens: clients are known by certificates or tokens",
+		return p.mistake(p.storeNode,
+			"store.access without tls and tokens: clients are known by certificates or tokens",
 			"add `tls` or `tokens`, or remove this section")
 	case len(p.cluster.StoreAccess) == 0:
 		return p.mistake(p.storeNode, "store.access has no rules, so nobody or everybody may do everything",

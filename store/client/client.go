@@ -82,7 +82,7 @@ func over(c *mtls.Credentials) rpc.Dial {
 type Token struct {
 	Secret string // the token
 	File   string // or the file that has it, which is read for each connection
-	CA     string // with TLS, the file with the authority of the cluster; "": without, so who reads the network reads it
+	CA     string // the file with the authority of the cluster; "": without TLS, so who reads the network reads it
 }
 
 // secret returns the token; "" if there is none.
