@@ -13,7 +13,6 @@ import (
 type record struct {
 	t                *testing.T
 	leader, follower *ledger.Core
-	term             uint64
 }
 
 func newRecord(t *testing.T) *record {

@@ -1,6 +1,8 @@
 package token
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,4 +111,21 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file with a token has it and nothing else.
+func TestReadSecret(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	if _, err := ReadSecret(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	for text, want := range map[string]string{"holdfast-x\n": "holdfast-x", " holdfast-y ": "holdfast-y", "": "", "x": "",
+		"operator alice holdfast-x": "", "holdfast-x holdfast-y": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if secret, err := ReadSecret(file); secret != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v", text, secret, err)
+		}
+	}
 }
