@@ -1,4 +1,7 @@
-"""Prints what os_ken makes of random input: python parity.py fast|slow. What is printed must not depend on which."""
+"""Prints what os_ken makes of random input: python parity.py fast|slow ROUNDS.
+
+What is printed must not depend on which.
+"""
 
 import random
 import struct
@@ -18,7 +21,7 @@ from os_ken.ofproto import ofproto_v1_3 as ofproto
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-ROUNDS = 2_000
+ROUNDS = int(sys.argv[2])
 DATAPATH = ofproto_protocol.ProtocolDesc(ofproto.OFP_VERSION)
 chance = random.Random(5)
 
