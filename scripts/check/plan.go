@@ -47,6 +47,7 @@ var parts = []part{
 	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
+	{"python", "every application of Ryu, ten thousand inputs, and the seeded bugs of the host", nil, python},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
 	{"shells", "three hundred seeds of the shells around the cores, with the race detector", nil, shells},
 	{"graphs", "recovery in a hundred random networks", nil, graphs},
@@ -270,6 +271,12 @@ func (t *tree) seeded(flags ...string) []step {
 	for i := range steps {
 		steps[i].fills = true
 	}
+	return steps
+}
+
+func python(t *tree) []step {
+	steps := t.run("python", []pkg{{path: "python"}}, "-timeout=60m")
+	steps[0].env = []string{matrixAll}
 	return steps
 }
 
