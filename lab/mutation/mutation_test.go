@@ -88,3 +88,15 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 }
+
+// Tests that took more than a tenth of the time of all are slow; subtests and tests that failed are in no pattern.
+func TestBySpeed(t *testing.T) {
+	out := "=== RUN   TestA\n--- PASS: TestA (0.02s)\n    --- PASS: TestA/part (0.01s)\n--- PASS: TestB (3.10s)\n" +
+		"--- PASS: TestC (0.10s)\n--- PASS: TestD (2.00s)\n--- FAIL: TestE (9.00s)\n"
+	if quick, slow := bySpeed(out); quick != "^(TestA|TestC)$" || slow != "^(TestB|TestD)$" {
+		t.Errorf("quick %s, slow %s", quick, slow)
+	}
+	if quick, slow := bySpeed(""); quick != "^()$" || slow != "^()$" {
+		t.Errorf("of no tests: quick %s, slow %s", quick, slow)
+	}
+}

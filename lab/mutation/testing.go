@@ -2,10 +2,13 @@ package mutation
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,14 +44,9 @@ const loop = time.Minute
 var Rapid = []string{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile"}
 
 // TestNoticed builds the tests of a package of the module below root, and runs those that args, the flags of a test,
-// choose: they must pass without a bug, and fail with each.
+// choose: they must pass without a bug, and fail with each. The quick ones run first: only a bug that none of them
+// notices costs the time of the others.
 func TestNoticed(t *testing.T, root, module, pkg string, list []Bug, args ...string) {
-	TestNoticedSoon(t, root, module, pkg, list, "", args...)
-}
-
-// TestNoticedSoon does the same, and begins without the tests whose names match slow, if that is not empty: only a bug
-// that no other notices costs their time.
-func TestNoticedSoon(t *testing.T, root, module, pkg string, list []Bug, slow string, args ...string) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
@@ -64,28 +62,25 @@ func TestNoticedSoon(t *testing.T, root, module, pkg string, list []Bug, slow st
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
+	var quick, slow string
 	t.Run("none", func(t *testing.T) { // so that a failure is due to the bug, and not to the way it is inserted
-		t.Parallel()
-		out, err := run("")
+		out, err := run("", "-test.v")
 		for range repeats {
 			if err != nil { // the gate runs these at idle priority: it may have got no processor
-				out, err = run("")
+				out, err = run("", "-test.v")
 			}
 		}
 		if err != nil {
 			t.Errorf("without any bug: %v\n%s", err, out)
 		}
+		quick, slow = bySpeed(out)
 	})
 	for _, b := range list {
 		t.Run(b.TestName(), func(t *testing.T) {
 			t.Parallel()
-			var out string
-			var err error
-			if slow != "" {
-				out, err = run(b.Name, "-test.skip", slow)
-			}
+			out, err := run(b.Name, "-test.skip", slow)
 			if err == nil {
-				out, err = run(b.Name)
+				out, err = run(b.Name, "-test.skip", quick)
 			}
 			if err == nil {
 				t.Fatal("nobody noticed")
@@ -93,4 +88,28 @@ func TestNoticedSoon(t *testing.T, root, module, pkg string, list []Bug, slow st
 			t.Log(out)
 		})
 	}
+}
+
+// passed matches what a test without parents says at its end.
+var passed = regexp.MustCompile(`(?m)^--- PASS: (\w+) \((\d+\.\d+)s\)$`)
+
+// bySpeed returns patterns of the names of tests that took little of the time of all, and of the others, given what
+// they said with -test.v. A pattern of no names matches none.
+func bySpeed(out string) (quick, slow string) {
+	took := map[string]float64{}
+	all := 0.0
+	for _, m := range passed.FindAllStringSubmatch(out, -1) {
+		took[m[1]], _ = strconv.ParseFloat(m[2], 64) // the pattern admits only numbers
+		all += took[m[1]]
+	}
+	var names [2][]string
+	for _, name := range slices.Sorted(maps.Keys(took)) {
+		i := 0
+		if took[name] > all/10 {
+			i = 1
+		}
+		names[i] = append(names[i], name)
+	}
+	pattern := func(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
+	return pattern(names[0]), pattern(names[1])
 }
