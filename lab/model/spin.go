@@ -89,6 +89,8 @@ func (c *checker) check(ctx context.Context, v variant) (result, error) {
 		compile[0] = "-O0" // it takes longer to compile than to search
 		compile = append(compile, "-DBFS")
 		search = []string{"-w18"} // small tables, for few states
+	case v.quick:
+		compile[0] = "-O1" // with -O2 it takes longer to compile than to search
 	}
 	memory := 7000
 	if v.large {
