@@ -89,6 +89,7 @@ var slow = []string{
 	"write a row whose version is not that of the condition",
 	"take what arrives from two groups for one move",
 	"execute a late copy of a request whose answer was acknowledged",
+	"claim through a follower before it has the log",
 }
 
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
@@ -113,7 +114,7 @@ var begins = map[string]uint64{
 	"take a switch for a leader that was deposed":                         344,
 	"refuse a switch for an epoch that the session has not heard of":      60,
 	"send a switch what an earlier incarnation was to do":                 97,
-	"do not ask again what is not answered":                               9,
+	"do not ask again what is not answered":                               51,
 	"send commands again in the next epoch":                               117,
 	"keep a claim at a follower when the leader changes":                  36,
 	"claim on all paths in one generation":                                95,
@@ -126,8 +127,8 @@ var begins = map[string]uint64{
 	"take the log of a leader that was deposed for lost":     19,
 	"acknowledge events that are executed and not committed": 64,
 	"leave the commands out of snapshots":                    13,
-	"do not believe the marker":                              9,
-	"forget at takeover what the host has done":              9,
+	"do not believe the marker":                              15,
+	"forget at takeover what the host has done":              15,
 	"forget events that are sent":                            9,
 	"be done with a request before its answer is told":       9,
 	"acknowledge at a follower what the leader has executed": 10,
@@ -165,6 +166,8 @@ var begins = map[string]uint64{
 
 	"do not send again what another group may have lost":            7,
 	"kandoo: let a flow enter before the last switch has confirmed": 5,
+
+	"execute duplicates": 7,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
