@@ -62,7 +62,7 @@ func given(name string) (found bool) {
 var race []string
 
 func build(to string, flags ...string) error {
-	args := slices.Concat([]string{"build", "-ldflags=-s -w", "-o", to}, race, flags, // a third less to link
+	args := slices.Concat([]string{"build", "-ldflags=-s -w", "-o", to}, race, flags, // no debugging information to link
 		[]string{"github.com/holdfast-sdn/holdfast/cmd/holdfast"})
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("build the binary under test: %w\n%s", err, out)

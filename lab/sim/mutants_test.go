@@ -111,7 +111,7 @@ var begins = map[string]uint64{
 	"keep at the end of a leadership what was received and not committed": 83,
 	"keep at the end of a leadership what was sent and not committed":     15,
 	"take what is below the marker for answered":                          531,
-	"take a switch for a leader that was deposed":                         344,
+	"take a switch for a leader that was deposed":                         353,
 	"refuse a switch for an epoch that the session has not heard of":      60,
 	"send a switch what an earlier incarnation was to do":                 97,
 	"do not ask again what is not answered":                               51,
@@ -123,8 +123,8 @@ var begins = map[string]uint64{
 	"claim out of sync":                                      96,
 	"undo the oldest first":                                  44,
 	"take commands of who is not master":                     209,
-	"complete before the switch has acknowledged":            26,
-	"take the log of a leader that was deposed for lost":     19,
+	"complete before the switch has acknowledged":            28,
+	"take the log of a leader that was deposed for lost":     24,
 	"acknowledge events that are executed and not committed": 64,
 	"leave the commands out of snapshots":                    13,
 	"do not believe the marker":                              15,
@@ -168,6 +168,8 @@ var begins = map[string]uint64{
 	"kandoo: let a flow enter before the last switch has confirmed": 5,
 
 	"execute duplicates": 7,
+
+	"pass commands twice": 7,
 }
 
 // scenarios has a stored scenario for bugs that what the seeds draw takes too long to find. It is run with many seeds.
