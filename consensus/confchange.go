@@ -84,6 +84,13 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 	return nil
 }
 
+// established says whether an entry of this leader's term is committed. Before that raft takes no change of the
+// membership, and the leader may not have heard yet who is reachable.
+func (c *Core) established() bool {
+	term, err := c.log.Term(c.commit)
+	return err == nil && term == c.term
+}
+
 // ConfChangeApplied says whether the change id is in full effect and was the last one.
 func (c *Core) ConfChangeApplied(id uint64) bool { return c.members.last == id && !c.members.joint() }
 

@@ -59,13 +59,17 @@ func (n *Node) writeSnapshot(s storage.Snapshot) {
 // new member is started with GroupConfig.Join, before or after. A removed member stops with ErrRemoved if it learns of
 // its removal, otherwise it stays alone; in both cases its directory must not be used again.
 func (n *Node) ChangeMembers(ctx context.Context, change MemberChange) error {
-	id := rand.Uint64()
-	return n.await(ctx, func(c *Core) error { return c.ProposeConfChange(id, change) }, func(c *Core) (bool, error) {
+	id, proposed := rand.Uint64(), false
+	return n.await(ctx, func(*Core) error { return nil }, func(c *Core) (bool, error) {
 		switch {
 		case c.ConfChangeApplied(id):
 			return true, nil
 		case !c.Role().Leading:
 			return true, ErrNotLeader
+		case !proposed && c.established():
+			proposed = true
+			err := c.ProposeConfChange(id, change)
+			return err != nil, err
 		default:
 			return false, nil
 		}
