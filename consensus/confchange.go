@@ -84,8 +84,8 @@ func (c *Core) ProposeConfChange(id uint64, change MemberChange) error {
 	return nil
 }
 
-// established says whether an entry of this leader's term is committed. Before that raft takes no change of the
-// membership, and the leader may not have heard yet who is reachable.
+// established says whether an entry of this leader's term is committed. Before that it may not have heard yet who is
+// reachable, so it changes no members.
 func (c *Core) established() bool {
 	term, err := c.log.Term(c.commit)
 	return err == nil && term == c.term

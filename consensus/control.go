@@ -163,7 +163,7 @@ type Status struct {
 	Voters    []uint64          // those of them that vote, in order; the others are learners
 	Former    []uint64          // members that were removed, the newest last; at most 1,024
 	Drained   bool              // this member leads only as a last resort, see Drain
-	Changing  bool              // a change of the members is under way
+	Changing  bool              // a change of the members is under way, or the leader is too new for one
 	Peers     []Peer            // if this member leads: the others, by id
 	Election  ElectionTimeout
 }
@@ -246,8 +246,9 @@ func (c *Core) Status() Status {
 	s := Status{
 		Role: c.role, ID: c.id, First: c.log.base + 1, Last: c.log.last(), Committed: b.HardState.GetCommit(),
 		Delivered: b.Applied, Snapshot: c.log.snapshot.Index(), Members: c.members.addresses(),
-		Voters: slices.Clone(c.members.conf().Voters), Changing: c.members.joint(),
-		Former: slices.Clone(c.members.now().gone), Drained: c.election.drained,
+		Voters:   slices.Clone(c.members.conf().Voters),
+		Changing: c.members.joint() || c.role.Leading && !c.established(),
+		Former:   slices.Clone(c.members.now().gone), Drained: c.election.drained,
 	}
 	slices.Sort(s.Voters)
 	if b.RaftState == raft.StateLeader {

@@ -74,7 +74,7 @@ type Core struct {
 	applies  []apply // returned by Ready and not yet delivered
 	notices  notices // delayed messages to others
 	vouch    vouch
-	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored
+	acks     []*raftpb.Message // to others, for the next Ready: what they acknowledge is stored; and nominations
 	incoming map[uint64][]byte // states of snapshots that came since the last Ready, by index
 
 	clock   uint64 // ticks since the start

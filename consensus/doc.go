@@ -65,9 +65,9 @@
 // follower receives a vote request before its own hint, it keeps the request and handles it after the hint. One broken
 // connection does not depose a live leader: a PreVote comes first, and members that still hear the leader do not grant
 // it. The others grant it to the first in rank before it asks. A new leader that knows all of its log to be committed
-// leads as soon as it is elected (vouch.go). So a failover takes one round trip. If a leader hangs, its followers start
-// an election after the election timeout, which is HostConfig.Election on a quiet machine and longer on a busy one
-// (lateness.go).
+// leads as soon as it is elected (vouch.go). So a failover can take one round trip. If a leader hangs, its followers
+// start an election after the election timeout, which is HostConfig.Election on a quiet machine and longer on a busy
+// one (lateness.go).
 //
 // # Members
 //

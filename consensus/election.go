@@ -278,7 +278,7 @@ func (c *Core) lift() {
 // forgetLeader commits what the leader has stored, and ends its lease, so that raft grants votes. Then it handles the
 // vote requests that came too early, in the order of their senders.
 func (c *Core) forgetLeader() {
-	c.commitVouched()
+	c.commitStored()
 	_ = c.raft.ForgetLeader()
 	early := make([]*raftpb.Message, 0, len(c.election.kept))
 	for _, k := range c.election.kept {
@@ -343,6 +343,9 @@ func (c *Core) Step(m wire.Message) error {
 			c.incoming[meta.GetIndex()] = m.State
 		}
 		c.election.elapsed, c.election.hinted = 0, false
+		if r.GetType() == raftpb.MsgHeartbeat { // an append may be what the leader sent before it died
+			clear(c.election.nominations)
+		}
 	case raftpb.MsgVote, raftpb.MsgPreVote:
 		if c.blank() || c.stranger(r) || c.keep(r) {
 			return nil
@@ -356,7 +359,7 @@ func (c *Core) Step(m wire.Message) error {
 		if c.election.reluctant() || c.election.deferring {
 			return nil
 		}
-		c.commitVouched()
+		c.commitStored()
 	case raftpb.MsgPreVoteResp:
 		if c.nominated(r) {
 			return nil

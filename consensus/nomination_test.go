@@ -111,3 +111,52 @@ func TestLeadsAtOnce(t *testing.T) {
 			two.state, two.role)
 	}
 }
+
+// TestNominationEnds: two members whose connections to the leader break one after the other do not depose it, if it is
+// heard in between.
+func TestNominationEnds(t *testing.T) {
+	s := led(t)
+	s.hint(3, 1)
+	s.rest()
+	s.beat(1)
+	s.hint(2, 1)
+	s.rest()
+	s.beat(1)
+	s.check(s.members[1].core.Leading(2), "member 1 is %+v", s.members[1].role)
+}
+
+// TestNominationWithChange: the first in rank stands for election, and takes over, although the last entry of the
+// leader before is a change of the membership.
+func TestNominationWithChange(t *testing.T) {
+	for _, dies := range []bool{true, false} {
+		s := led(t)
+		one := s.members[1]
+		for range oftenEntries { // else others are told at once what is committed
+			s.propose(one)
+			s.rest()
+		}
+		s.must(one.core.ProposeConfChange(7, MemberChange{Add: map[uint64]string{9: "new"}}))
+		rd := one.core.Ready()
+		s.must(one.disk.Save(rd.Append))
+		one.core.Stored(len(rd.Append))
+		one.core.Vouch(rd.Messages)
+		s.flying = append(s.flying, rd.Messages...)
+		for len(s.flying) > 0 && s.flying[0].Raft.GetType() == raftpb.MsgApp {
+			to := s.members[s.flying[0].Raft.GetTo()]
+			s.deliver(0)
+			s.save(to, len(to.saving))
+		}
+		if dies {
+			s.flying = nil
+			s.die(1)
+			s.hint(3, 1)
+			s.hint(2, 1)
+		} else {
+			s.rest()
+			s.must(one.core.TransferLeader(2))
+			s.drain(one)
+		}
+		s.rest()
+		s.check(s.members[2].role.Leading, "leader 1 dies %v: member 2 is %+v", dies, s.members[2].role)
+	}
+}

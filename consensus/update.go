@@ -26,8 +26,8 @@ type Snapshot struct {
 
 // Role is the role of this member in the group.
 //
-// Leading becomes true at most once in a term: after the last entry of all earlier terms and the first of this one,
-// when the owner's state is up to date. Only from then on are proposals of this term accepted. When it becomes false,
+// Leading becomes true at most once in a term: after the last entry of all earlier terms, when the owner's state is up
+// to date. Only from then on are proposals of this term accepted. When it becomes false,
 // the outcome of every proposal that the owner has not seen committed is unknown: it may still be delivered as an
 // entry.
 type Role struct {

@@ -2,6 +2,7 @@ package consensus
 
 import (
 	"bytes"
+	"math"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
@@ -89,15 +90,31 @@ func (c *Core) heardStored(term, stored uint64, hasten bool) {
 	}
 	c.vouch.stored = max(c.vouch.stored, stored)
 	if hasten {
-		c.commitVouched()
+		c.vouch.due = c.vouch.stored
+		c.commitEarly()
 	}
 }
 
-// commitVouched commits all that the leader is known to have stored, as far as it is stored here, now or later.
-func (c *Core) commitVouched() {
-	c.vouch.due = c.vouch.stored
+// commitStored commits all that this follower and its leader are known to have stored, before the follower stands for
+// election. A change of the membership is left out, with all that follows: raft lets nobody stand who knows that one is
+// committed and has not applied it.
+func (c *Core) commitStored() {
+	last := min(c.vouch.stored, c.log.last())
+	if last <= c.commit {
+		return
+	}
+	entries, err := c.log.Entries(c.commit+1, last+1, math.MaxUint64)
+	if err != nil {
+		return // it waits for an entry of its own term, as without the knowledge
+	}
+	if i := slices.IndexFunc(entries, isChange); i >= 0 {
+		last = c.commit + uint64(i)
+	}
+	c.vouch.due = max(c.vouch.due, last)
 	c.commitEarly()
 }
+
+func isChange(e *raftpb.Entry) bool { return e.GetType() != raftpb.EntryNormal }
 
 // commitEarly commits what this follower and its leader have stored, if the leader has said that they are a quorum. An
 // entry of the leader's term that is stored here is in the log of the leader, and so is all that is before it.

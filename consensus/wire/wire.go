@@ -27,7 +27,7 @@ import (
 )
 
 // Version of the protocol; controllers of different versions refuse each other.
-const Version = 6
+const Version = 7
 
 // Bounds of what a peer may send.
 const (
