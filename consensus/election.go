@@ -39,8 +39,9 @@ type election struct {
 	// Vote requests, by sender, that raft would drop because the leader's lease still holds here. The sender may have
 	// noticed the death of the leader earlier.
 	kept map[uint64]keptVote
-	// Nominations of this member, by sender, that came before its own hint: see nominate.
-	nominations map[uint64]keptVote
+	// Nominations of this member, by sender, that came before its own hint: see nominate. They end with a heartbeat of
+	// the leader, and are for one term.
+	nominations map[uint64]*raftpb.Message
 
 	armed    bool // wait was not handed out yet
 	wait     time.Duration
@@ -50,17 +51,6 @@ type election struct {
 type keptVote struct {
 	m   *raftpb.Message
 	age int // in ticks
-}
-
-// age drops what was kept for an election timeout.
-func (e *election) age(kept map[uint64]keptVote) {
-	for id, k := range kept {
-		if k.age++; k.age >= e.timeout() {
-			delete(kept, id)
-		} else {
-			kept[id] = k
-		}
-	}
 }
 
 // lastResort is for how many election timeouts a drained member leaves elections to the others.
@@ -76,7 +66,7 @@ const maxLost = 6
 func newElection(cfg CoreConfig) election {
 	e := election{
 		base: cfg.ElectionTicks, stagger: cfg.Stagger,
-		kept: make(map[uint64]keptVote), nominations: make(map[uint64]keptVote),
+		kept: make(map[uint64]keptVote), nominations: make(map[uint64]*raftpb.Message),
 		late:   lateness{least: cfg.ElectionTicks, most: cfg.mostTicks(), hold: cfg.HoldTicks},
 		random: rand.New(rand.NewPCG(cfg.Seed, cfg.ID)),
 	}
@@ -128,8 +118,13 @@ func (c *Core) Tick(missed int) {
 	e.late.tick()
 	e.late.waited(missed+1, LateSelf)
 	e.heard.tick(e.late.most)
-	e.age(e.kept)
-	e.age(e.nominations)
+	for id, k := range e.kept {
+		if k.age++; k.age >= e.timeout() {
+			delete(e.kept, id)
+		} else {
+			e.kept[id] = k
+		}
+	}
 	c.answers.tick(c)
 	s := c.raft.BasicStatus()
 	if s.RaftState == raft.StateLeader {
@@ -210,7 +205,7 @@ func (c *Core) nominated(m *raftpb.Message) bool {
 	case s.RaftState == raft.StatePreCandidate:
 		_ = c.raft.Step(m)
 	case s.Lead != raft.None:
-		c.election.nominations[m.GetFrom()] = keptVote{m: m}
+		c.election.nominations[m.GetFrom()] = m
 	}
 	return true
 }
@@ -223,7 +218,7 @@ func (c *Core) Elect() {
 		c.election.restart()
 		c.campaign()
 		for _, id := range slices.Sorted(maps.Keys(c.election.nominations)) {
-			c.nominated(c.election.nominations[id].m)
+			c.nominated(c.election.nominations[id])
 		}
 		clear(c.election.nominations)
 	}

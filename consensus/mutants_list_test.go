@@ -97,8 +97,6 @@ var mutants = []mutation.Bug{
 	{Name: "a nomination elects a member that lacks entries", File: "consensus/election.go",
 		Before: "		m.GetLogTerm() == c.lastTerm && m.GetIndex() > c.last:\n",
 		After:  "		m.GetLogTerm() == c.lastTerm && m.GetIndex() > c.last && false:\n"},
-	{Name: "a nomination counts for ever", File: "consensus/election.go",
-		Before: "	e.age(e.nominations)\n", After: ""},
 	{Name: "report what was saved of all groups to each", File: "consensus/saver.go",
 		Before: "		f.inbox.saved(f.count)\n", After: "		f.inbox.saved(len(w.batches))\n"},
 	{Name: "report what was saved of a group to another", File: "consensus/saver.go",

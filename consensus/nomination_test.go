@@ -75,15 +75,6 @@ func TestNominationRefused(t *testing.T) {
 			s.check(len(s.vote(2).Messages) == 0, "member 2 is a candidate")
 		})
 	}
-	s := led(t)
-	s.must(s.members[2].core.Step(wire.Message{Raft: nomination(s)}))
-	for range 20 { // the leader lives
-		s.beat(1)
-		s.beat(2)
-	}
-	s.die(1)
-	s.members[2].core.Hint(1)
-	s.check(len(s.vote(2).Messages) == 0, "member 2 is a candidate by a nomination of long ago")
 }
 
 // TestLeadsAtOnce: a leader that is known to have nothing that is not committed leads for its owner before an entry of
