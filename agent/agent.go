@@ -5,7 +5,8 @@
 // which also implements openflow/experimenter. The protocol is in docs/design/control-path.md.
 //
 // The agent does not interpret events or commands. It keeps its state in memory only: when an agent restarts, a new
-// epoch of the switch begins. Switches that must fail independently need one agent each.
+// epoch of the switch begins. It forgets a switch that has gone when the controllers have all of its events. Switches
+// that must fail independently need one agent each.
 //
 // Core is the protocol, and Session has the rules for the connections, both without I/O. Agent, device and link do the
 // I/O.
@@ -53,6 +54,9 @@ type Config struct {
 	Heartbeat        time.Duration // between heartbeats to the master; default heartbeat.DefaultInterval
 	HandshakeTimeout time.Duration // of a switch; default 5 s
 	WriteTimeout     time.Duration // of one write; default 10 s
+	// GoneAfter is how long a switch has to be away before the agent forgets it, once the controllers have acknowledged
+	// all of its events. Default 10 s.
+	GoneAfter time.Duration
 }
 
 // Defaults of Config.
@@ -93,6 +97,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.Heartbeat, heartbeat.DefaultInterval)
 	duration(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	duration(&c.WriteTimeout, 10*time.Second)
+	duration(&c.GoneAfter, 10*time.Second)
 	return c
 }
 
@@ -382,8 +387,28 @@ func (a *Agent) forget() {
 	}
 	a.incidents.Warn("forgotten", "a switch that is not connected is forgotten, because there are too many", "switch",
 		out.id, "events", least, "at most", 2*a.cfg.MaxSwitches)
-	out.cancel()
-	delete(a.devices, out.id)
+	a.end(out)
+}
+
+// dismiss ends the device of a switch that is gone, and of which the agent has nothing left to tell. Until then its
+// connections to the controllers and their heartbeats cost as much as those of a switch that is there. It reports
+// whether it has done so.
+func (a *Agent) dismiss(d *device) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.devices[d.id] != d || d.conns > 0 || time.Since(d.since) < a.cfg.GoneAfter || d.status().Held > 0 {
+		return false
+	}
+	a.incidents.Info("gone", "a switch that has gone is forgotten: the controllers have all of its events", "switch",
+		d.id)
+	a.end(d)
+	return true
+}
+
+// end ends a device. It is called with mu locked.
+func (a *Agent) end(d *device) {
+	d.cancel()
+	delete(a.devices, d.id)
 }
 
 // Status returns a snapshot of every switch, by datapath id.

@@ -195,6 +195,9 @@ func (d *device) tick(ctx context.Context) {
 			d.changed.Broadcast() // its dialler
 		}
 		d.unlock()
+		if d.a.dismiss(d) {
+			return
+		}
 	}
 }
 

@@ -77,6 +77,36 @@ func TestSwitchGoesAndReturns(t *testing.T) {
 	g.want(t, "up", "1", "2", "down: connection lost", "up", "3")
 }
 
+// A switch that has gone costs its agent nothing once the controllers have all of its events, and not before.
+func TestGoneSwitchIsForgotten(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, EchoInterval: 10 * time.Millisecond,
+		GoneAfter: 10 * time.Millisecond})
+	sw := dialSwitch(t, b.addr, 7)
+	sw.say(1, 2)
+	await.Until(t, "events are held", func() bool { return b.status().Held == 3 })
+	first := b.status().Epoch
+	sw.conn.Close()
+	await.Until(t, "the switch is down", func() bool { return !b.status().Connected })
+	time.Sleep(100 * time.Millisecond)
+	if n := b.status().Held; n != 4 {
+		t.Errorf("the agent holds %d events that nobody has acknowledged, want 4", n)
+	}
+	g.lead(m)
+	await.Until(t, "the switch is forgotten", func() bool { return len(b.agent.Status()) == 0 })
+	await.Until(t, "its connection to the controller is closed", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return m.session == nil
+	})
+	dialSwitch(t, b.addr, 7).say(3, 3)
+	g.want(t, "up", "1", "2", "down: connection lost", "up", "3")
+	if again := b.status().Epoch; again <= first {
+		t.Errorf("epoch %d after %d", again, first)
+	}
+}
+
 func TestSilentSwitch(t *testing.T) {
 	g := &group{t: t}
 	m := g.start(t)

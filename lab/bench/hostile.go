@@ -19,7 +19,7 @@ import (
 // agent of the honest ones at the same time and for the whole measurement. See attacks.
 type Hostile struct {
 	Binary  string // the holdfast binary
-	Seconds int    // how long the attack lasts; the measurement alone lasts a quarter, at least 2 s
+	Seconds int    // how long the attack lasts; the measurement alone lasts a quarter, from 2 s to a minute
 }
 
 // honest is the number of switches that behave.
@@ -47,7 +47,7 @@ func (b Hostile) Run(ctx context.Context, progress Progress) (Report, error) {
 	}
 	defer end()
 	cfg := load.Config{Mode: load.Latency, Switches: honest, Dial: load.TCP(cl.Agents()[0].Listen),
-		Warmup: time.Second, Duration: max(2*time.Second, time.Duration(b.Seconds)*time.Second/4),
+		Warmup: time.Second, Duration: min(max(2*time.Second, time.Duration(b.Seconds)*time.Second/4), time.Minute),
 		Drain: 10 * time.Second, LostAfter: time.Hour}
 	stop := progress.during(cfg.Warmup+cfg.Duration, "16 honest switches alone")
 	alone, err := load.Run(ctx, cfg)
