@@ -89,7 +89,6 @@ var slow = []string{
 	"write a row whose version is not that of the condition",
 	"take what arrives from two groups for one move",
 	"execute a late copy of a request whose answer was acknowledged",
-	"claim through a follower before it has the log",
 }
 
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
@@ -119,7 +118,6 @@ var begins = map[string]uint64{
 	"keep a claim at a follower when the leader changes":                  36,
 	"claim on all paths in one generation":                                95,
 	"replace the marker of an epoch before its end is logged":             45,
-	"claim through a follower before it has the log":                      108,
 	"claim out of sync":                                      96,
 	"undo the oldest first":                                  44,
 	"take commands of who is not master":                     209,
