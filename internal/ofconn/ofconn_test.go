@@ -241,3 +241,36 @@ func TestWatched(t *testing.T) {
 		}
 	})
 }
+
+// late is a connection of which a read takes so much longer than its deadline, as when the machine stands still.
+type late struct {
+	net.Conn
+	by time.Duration
+}
+
+func (c late) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		time.Sleep(c.by)
+	}
+	return n, err
+}
+
+// A peer is not blamed for the silence of a process that stood still, and is if it is silent after that.
+func TestWatchedAfterStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pipe(t)
+		w := NewWatched(late{a, time.Minute}, 100*time.Millisecond)
+		go func() {
+			time.Sleep(time.Minute)
+			b.Write([]byte{1})
+		}()
+		buf := make([]byte, 10)
+		if _, err := w.Read(buf); err != nil {
+			t.Fatalf("the peer was blamed for a standstill: %v", err)
+		}
+		if _, err := w.Read(buf); !errors.Is(err, ErrSilent) {
+			t.Fatalf("error %v", err)
+		}
+	})
+}
