@@ -9,10 +9,11 @@ import (
 )
 
 // A snapshot is taken after snapshotBytes of log, or after snapshotRatio times the size of the last snapshot if that is
-// more.
+// more, but after snapshotMost at the latest: the log since the last snapshot is in memory.
 const (
 	snapshotBytes = 16 << 20
 	snapshotRatio = 4
+	snapshotMost  = 256 << 20
 )
 
 // lateFactor times as much is when a snapshot is taken of a state that was not compared.
@@ -22,7 +23,7 @@ const lateFactor = 2
 // between two.
 func (c *Core) due(times int) bool {
 	return c.applied-c.snapshot >= uint64(times*c.cfg.SnapshotEvery) ||
-		c.logged >= times*max(snapshotBytes, snapshotRatio*c.size)
+		c.logged >= times*min(max(snapshotBytes, snapshotRatio*c.size), snapshotMost)
 }
 
 // compact begins a snapshot if enough was committed since the last one, after a comparison: so a replica that differs

@@ -220,3 +220,17 @@ func TestStateTooLarge(t *testing.T) {
 		t.Errorf("event %d of %d is executed; the next snapshot was begun: %t", got, events, s.encode != nil)
 	}
 }
+
+// However large the state is, the log that is kept in memory has a bound.
+func TestSnapshotDue(t *testing.T) {
+	for _, x := range []struct {
+		size, logged int
+		due          bool
+	}{{0, snapshotBytes - 1, false}, {0, snapshotBytes, true}, {10 << 20, 40<<20 - 1, false}, {10 << 20, 40 << 20, true},
+		{8 << 30, snapshotMost - 1, false}, {8 << 30, snapshotMost, true}} {
+		c := &Core{cfg: CoreConfig{SnapshotEvery: 1000}, size: x.size, logged: x.logged}
+		if c.due(1) != x.due {
+			t.Errorf("with a snapshot of %d bytes, after %d of log: due %v", x.size, x.logged, !x.due)
+		}
+	}
+}

@@ -194,7 +194,7 @@ type Limits struct {
 	// If they are exceeded, the epoch of the switch is closed.
 	QueueCommands, QueueBytes int
 	// SwitchesBytes bounds what all switches hold together, in commands that are not complete and in their SWITCH_UPs:
-	// 512 MiB by default. If it is exceeded, epochs are closed: first of switches that are not connected, and of those
+	// 128 MiB by default. If it is exceeded, epochs are closed: first of switches that are not connected, and of those
 	// that hold most.
 	SwitchesBytes int
 	// OutboxItems and OutboxBytes bound what waits for another group to take it: 65,536 and 64 MiB by default. If they
@@ -218,7 +218,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.InFlight, 4)
 	set(&l.QueueCommands, 1<<16)
 	set(&l.QueueBytes, 64<<20)
-	set(&l.SwitchesBytes, 512<<20)
+	set(&l.SwitchesBytes, 128<<20)
 	set(&l.OutboxItems, 1<<16)
 	set(&l.OutboxBytes, 64<<20)
 	set(&l.PieceBytes, 4<<10)
