@@ -1,6 +1,6 @@
 # Everything a contributor runs. `make` alone lists the targets.
 
-.PHONY: help build demo test test-all lint profile bench fuzz model clean
+.PHONY: help build demo test test-all lint profile bench figures --quick --draw fuzz model clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,12 @@ bench: build ## Measure failover and throughput
 	bin/holdfast bench throughput --switches 16 --replicas 1,3 --durability memory,disk
 	bin/holdfast bench latency --replicas 1,3 --durability memory,disk
 
+figures: build ## Draw the figures of the four papers, ours beside theirs (make figures -- --quick: 15 minutes)
+	go run ./lab/figures $(filter --%,$(MAKECMDGOALS))
+
+--quick --draw: # flags of figures, which make takes for goals
+	@:
+
 fuzz: ## Run each fuzz target for a few seconds
 	go run ./scripts/check all fuzz
 
@@ -35,4 +41,4 @@ model: ## Check the protocol's model with spin, and that each variant without a 
 	go run ./lab/model
 
 clean: ## Remove what was built and installed here
-	rm -rf bin .venv
+	rm -rf bin build .venv
