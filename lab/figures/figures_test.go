@@ -33,7 +33,8 @@ func TestPage(t *testing.T) {
 		for _, p := range f.plots(all) {
 			for _, s := range p.series {
 				if len(s.values) != len(p.labels) {
-					t.Errorf("%s %s, %s: %d values of %s for %d labels", f.paper, f.number, p.title, len(s.values), s.name,
+					t.Errorf("%s %s, %s: %d values of %s for %d labels", f.paper, f.number, p.title, len(s.values),
+						s.name,
 						len(p.labels))
 				}
 			}
@@ -58,7 +59,8 @@ func TestPage(t *testing.T) {
 // TestPictures: pictures are XML, and show each value once.
 func TestPictures(t *testing.T) {
 	p := plot{title: "a < b", unit: "ms", labels: []string{"x & y", "z"}, series: []series{
-		{name: "ours", values: []float64{1.5, 30}}, {name: "<theirs>", paper: true, values: []float64{math.NaN(), 1234567}}}}
+		{name: "ours", values: []float64{1.5, 30}}, {name: "<theirs>", paper: true, values: []float64{math.NaN(),
+			1234567}}}}
 	for _, log := range []bool{false, true} {
 		for _, lines := range []bool{false, true} {
 			p.log, p.lines = log, lines
@@ -71,7 +73,8 @@ func TestPictures(t *testing.T) {
 					t.Fatalf("log %v, lines %v: %v\n%s", log, lines, err, svg)
 				}
 			}
-			if n := strings.Count(svg, "<rect") + strings.Count(svg, "<circle"); n != 3 || strings.Contains(svg, "NaN") {
+			if n := strings.Count(svg, "<rect") + strings.Count(svg, "<circle"); n != 3 || strings.Contains(svg,
+				"NaN") {
 				t.Errorf("log %v, lines %v: %d marks, want 3\n%s", log, lines, n, svg)
 			}
 		}

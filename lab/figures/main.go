@@ -1,4 +1,5 @@
-// Command figures measures what the figures and tables of the four papers show, and draws a page with ours beside theirs:
+// Command figures measures what the figures and tables of the four papers show, and draws a page with ours beside
+// theirs:
 //
 //	go run ./lab/figures              # some hours
 //	go run ./lab/figures --quick      # about 15 minutes

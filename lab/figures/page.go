@@ -151,7 +151,8 @@ func (p plot) ours() bool {
 }
 
 func (p plot) onPage() drawnPlot {
-	d := drawnPlot{Title: p.title, Unit: p.unit, SVG: template.HTML(p.draw()), Labels: p.labels} // draw escapes its texts
+	d := drawnPlot{Title: p.title, Unit: p.unit, SVG: template.HTML(p.draw()),
+		Labels: p.labels} // draw escapes its texts
 	for k, s := range p.series {
 		row := []string{s.name}
 		for _, v := range s.values {

@@ -108,7 +108,8 @@ func ravana() []figure {
 	return []figure{
 		{what, "Figure 8a", "Throughput of a Ryu application",
 			"Ravana answers 16 to 31 % less than Ryu alone, with Python 11,000 and 9,200 a second.",
-			"Both run the same unmodified application under the same load. os-ken is the maintained Ryu.", []string{"ryu"},
+			"Both run the same unmodified application under the same load. os-ken is the maintained Ryu.",
+			[]string{"ryu"},
 			func(r reports) []plot {
 				return []plot{{title: "answers a second", unit: "answers/s",
 					labels: []string{"Ryu alone", "fault tolerant, three controllers", "Holdfast, one controller"},
@@ -120,7 +121,8 @@ func ravana() []figure {
 			"It saturates, and does not fall with a thousand switches.", "", []string{"switches"},
 			func(r reports) []plot {
 				of := []string{"1", "16", "256", "1024"}
-				return []plot{{title: "answers a second, three controllers", unit: "answers/s", x: "switches", lines: true,
+				return []plot{{title: "answers a second, three controllers", unit: "answers/s", x: "switches",
+					lines:  true,
 					labels: of, series: []series{{name: "Holdfast",
 						values: r.values(each("switches:answers_per_s_steady_sw%_r3_memory", of...)...)}}}}
 			}},
@@ -136,7 +138,7 @@ func ravana() []figure {
 							"latency:p99_us_r1_memory"))}}}}
 			}},
 		{what, "Figures 9a and 9b", "Batches: throughput and latency",
-			"Throughput grows with the batch up to a bound, and latency grows with it, because a batch waits until it is full.",
+			"Throughput grows with the batch up to a bound, and latency grows with it: a batch waits until it is full.",
 			"Holdfast has no size of batches to choose: an entry has what came while the one before was on its way.",
 			names("window-"), func(r reports) []plot {
 				perSecond := r.values(each("window-%:answers_per_s_steady_sw16_r3_memory", windows...)...)
@@ -149,13 +151,15 @@ func ravana() []figure {
 				return []plot{
 					{title: "answers a second", unit: "answers/s", x: "events outstanding for each of 16 switches",
 						lines: true, labels: windows, series: []series{{name: "Holdfast", values: perSecond}}},
-					{title: "events of an entry of the log", unit: "events", x: "events outstanding for each of 16 switches",
+					{title: "events of an entry of the log", unit: "events",
+						x:     "events outstanding for each of 16 switches",
 						lines: true, log: true, labels: windows, series: []series{{name: "Holdfast",
 							values: r.values(each("window-%:events_per_entry_steady_sw16_r3_memory", windows...)...)}}},
 					{title: "mean latency", unit: "ms", x: "events outstanding for each of 16 switches", lines: true,
 						log: true, labels: windows, series: []series{{name: "Holdfast", values: latency}}}}
 			}},
-		{what, "Figure 9c", "Failover time", "75 ms on average: 40 to notice and elect, 25 to catch up, 10 for the role.",
+		{what, "Figure 9c", "Failover time",
+			"75 ms on average: 40 to notice and elect, 25 to catch up, 10 for the role.",
 			"The leader is killed. Hosts send a packet a millisecond, and each one is a packet-in.",
 			names("failover"), func(r reports) []plot {
 				of := []string{"failover", "failover-stock", "failover-groups"}
@@ -196,9 +200,11 @@ func beehive() []figure {
 					log: true, labels: batches, series: []series{
 						{name: "Beehive", paper: true, values: said(0, 0, 0, 140)},
 						{name: "one group", values: r.values(each("actors:us_per_actor_b%_one_group", batches...)...)},
-						{name: "three groups", values: r.values(each("actors:us_per_actor_b%_across", batches...)...)}}}}
+						{name: "three groups", values: r.values(each("actors:us_per_actor_b%_across",
+							batches...)...)}}}}
 			}},
-		{what, "Figure 7a", "Key-value store: throughput by batch and replicas", "Larger batches help much; no numbers.", "",
+		{what, "Figure 7a", "Key-value store: throughput by batch and replicas",
+			"Larger batches help much; no numbers.", "",
 			[]string{"kv"}, func(r reports) []plot {
 				of := []string{"128", "1024", "8192"}
 				p := plot{title: "values a second", unit: "puts/s", x: "messages that are sent at once", lines: true,
@@ -239,7 +245,8 @@ func beehive() []figure {
 			"The placement becomes similar to the ideal one. The paper draws matrices, without numbers.",
 			"Simulated, as in the paper: traffic engineering, and all actors in the first group at first.",
 			[]string{"placement"}, func(r reports) []plot {
-				return []plot{{title: "messages that cross", unit: "%", labels: []string{"before", "while it is optimised",
+				return []plot{{title: "messages that cross", unit: "%", labels: []string{"before",
+					"while it is optimised",
 					"after", "ideal"}, series: []series{{name: "Holdfast",
 					values: r.values(each("placement:crossing_percent_%", "before", "while", "after", "ideal")...)}}}}
 			}},
@@ -248,15 +255,17 @@ func beehive() []figure {
 			"One Open vSwitch with two hosts; each frame goes to the controllers twice.", []string{"forwarding"},
 			func(r reports) []plot {
 				return []plot{
-					{title: "outage", unit: "ms", log: true, labels: []string{"kill, masters together", "kill, masters apart",
+					{title: "outage", unit: "ms", log: true, labels: []string{"kill, masters together",
+						"kill, masters apart",
 						"channel cut"}, series: []series{
 						{name: "Beehive", paper: true, values: said(300, 300, 0)},
 						{name: "Holdfast, median", values: r.values("forwarding:outage_ms_together",
 							"forwarding:outage_ms_apart", "forwarding:outage_ms_cut")}}},
-					{title: "round trip", unit: "ms", labels: []string{"before", "after", "optimised"}, series: []series{
-						{name: "Beehive", paper: true, values: said(1, 8, 1)},
-						{name: "Holdfast, median", values: r.values(each("forwarding:latency_ms_%", "before", "after",
-							"optimised")...)}}}}
+					{title: "round trip", unit: "ms", labels: []string{"before", "after", "optimised"},
+						series: []series{
+							{name: "Beehive", paper: true, values: said(1, 8, 1)},
+							{name: "Holdfast, median", values: r.values(each("forwarding:latency_ms_%", "before", "after",
+								"optimised")...)}}}}
 			}},
 		{what, "Figure 14", "Learning switch: throughput by controllers and replicas",
 			"More controllers answer more, the less the more replicas there are. About 1,000,000 a second at best.",
@@ -277,17 +286,19 @@ func store() (list []figure) {
 	for _, w := range workloads {
 		f := figure{paper: "store", number: w.figure, title: "Flows a second of the " + w.app + ", by variant",
 			says: "Each step, from a plain store to columns, functions beside the data and a cache, answers more.",
-			note: "All replicas and the client share one machine here. The load is the one with the most flows whose p90 " +
-				"is below a millisecond, if there is one.", runs: names(w.workload...)}
+			note: "All replicas and the client share one machine here. The load is the one with the most flows whose " +
+				"p90 is below a millisecond, if there is one.", runs: names(w.workload...)}
 		f.plots = func(r reports) (plots []plot) {
 			for _, name := range w.workload {
 				of := func(figure string) []float64 { return r.values(each(name+"-%:"+figure, w.variants...)...) }
 				plots = append(plots,
-					plot{title: name + ": flows a second", unit: "flows/s", log: true, labels: w.variants, series: []series{
-						{name: "the paper", paper: true, values: of("paper_flows_per_s")},
-						{name: "Holdfast", values: of("flows_per_s")}}},
-					plot{title: name + ": latency that 90 % are below", unit: "ms", labels: w.variants, series: []series{
-						{name: "Holdfast", values: of("p90_ms")}}})
+					plot{title: name + ": flows a second", unit: "flows/s", log: true, labels: w.variants,
+						series: []series{
+							{name: "the paper", paper: true, values: of("paper_flows_per_s")},
+							{name: "Holdfast", values: of("flows_per_s")}}},
+					plot{title: name + ": latency that 90 % are below", unit: "ms", labels: w.variants,
+						series: []series{
+							{name: "Holdfast", values: of("p90_ms")}}})
 			}
 			return plots
 		}
@@ -314,12 +325,15 @@ func recovery() []figure {
 	const what = "recovery"
 	note := "Open vSwitch in network namespaces of one machine."
 	return []figure{
-		{what, "Figure 4", "Recovery when the port goes down", "The paper draws what loss of signal takes; no numbers.", note,
+		{what, "Figure 4", "Recovery when the port goes down",
+			"The paper draws what loss of signal takes; no numbers.", note,
 			[]string{"carrier"}, func(r reports) []plot {
-				return []plot{{title: "recovery", unit: "ms", labels: []string{"mean", "95 %", "longest"}, series: []series{
-					{name: "Holdfast", values: r.values(each("carrier:recovery_ms_%", "mean", "p95", "max")...)}}}}
+				return []plot{{title: "recovery", unit: "ms", labels: []string{"mean", "95 %", "longest"},
+					series: []series{
+						{name: "Holdfast", values: r.values(each("carrier:recovery_ms_%", "mean", "p95", "max")...)}}}}
 			}},
-		{what, "Figures 5 to 7", "Recovery by BFD interval and network", "3.4 ms at 1 ms, 15 at 5 ms, 42 to 46 at 15 ms.",
+		{what, "Figures 5 to 7", "Recovery by BFD interval and network",
+			"3.4 ms at 1 ms, 15 at 5 ms, 42 to 46 at 15 ms.",
 			note + " At 1 ms a sentry of Holdfast watches links, because the BFD of Open vSwitch cannot.",
 			names("triangle-", "ring-", "usnet-"), func(r reports) []plot {
 				of := names("triangle-", "ring-", "usnet-")
@@ -329,7 +343,8 @@ func recovery() []figure {
 					labels[i] = fmt.Sprintf("%s, %s ms", network, ms)
 				}
 				return []plot{{title: "recovery", unit: "ms", labels: labels, series: []series{
-					{name: "the paper, mean", paper: true, values: r.values(each("%:paper_recovery_ms_mean", of...)...)},
+					{name: "the paper, mean", paper: true, values: r.values(each("%:paper_recovery_ms_mean",
+						of...)...)},
 					{name: "mean", values: r.values(each("%:recovery_ms_mean", of...)...)},
 					{name: "95 %", values: r.values(each("%:recovery_ms_p95", of...)...)}}}}
 			}},

@@ -42,7 +42,8 @@ var papers = []paper{
 
 // unmeasured are figures that have nothing to measure, and where their matter is here.
 var unmeasured = []struct{ paper, number, what, here string }{
-	{"ravana", "Table 1", "solutions that lose or repeat something", "docs/guarantees.md says what Holdfast does, by fault"},
+	{"ravana", "Table 1", "solutions that lose or repeat something",
+		"docs/guarantees.md says what Holdfast does, by fault"},
 	{"ravana", "Figures 1, 4 to 7, table 2", "the model and the protocol", "docs/design/control-path.md"},
 	{"ravana", "Figures 2 and 3", "three examples of what a failover breaks", "lab/e2e: " +
 		"TestFlowAllocationStaysConsistent, TestLinkDownSurvivesFailover, TestNoLeakWhenRulesAreReplaced"},

@@ -83,7 +83,8 @@ func (p plot) drawBars(b *strings.Builder) {
 				continue
 			}
 			w := max(1, a.at(v)*(plotWidth-labelWidth-valueWidth))
-			fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"><title>%s</title></rect>`, p.class(k),
+			fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"><title>%s</title></rect>`,
+				p.class(k),
 				labelWidth, y, w, barHeight-2, html.EscapeString(s.name+", "+label))
 			fmt.Fprintf(b, `<text x="%.1f" y="%d">%s</text>`, labelWidth+w+6, y+barHeight-5, number(v))
 			y += barHeight
@@ -118,7 +119,8 @@ func (p plot) drawLines(b *strings.Builder) {
 			if !math.IsNaN(v) {
 				x, y := at(i), bottom-a.at(v)*(bottom-10)
 				points = append(points, fmt.Sprintf("%.1f,%.1f", x, y))
-				fmt.Fprintf(b, `<circle class="%s" cx="%.1f" cy="%.1f" r="4"><title>%s</title></circle>`, p.class(k), x, y,
+				fmt.Fprintf(b, `<circle class="%s" cx="%.1f" cy="%.1f" r="4"><title>%s</title></circle>`, p.class(k),
+					x, y,
 					html.EscapeString(s.name+", "+p.labels[i]+": "+number(v)))
 			}
 		}
