@@ -13,7 +13,7 @@ import (
 const (
 	snapshotBytes = 16 << 20
 	snapshotRatio = 4
-	snapshotMost  = 256 << 20
+	snapshotMost  = 128 << 20
 )
 
 // lateFactor times as much is when a snapshot is taken of a state that was not compared.

@@ -3,6 +3,8 @@ package ledger
 import (
 	"cmp"
 	"slices"
+
+	"github.com/holdfast-sdn/holdfast/stream"
 )
 
 // crowd bounds what all switches of a group hold together: the commands that they have not executed, and the SWITCH_UP
@@ -22,11 +24,12 @@ const (
 	crowdClosed = 64
 )
 
-// add counts bytes that a switch holds more.
-func (w *crowd) add(n int) { w.since += n }
+// add counts bytes that a switch holds more. Until all are counted again, they count as the most memory that they may
+// take.
+func (w *crowd) add(n int) { w.since += n * stream.MemoryFactor }
 
-// weight is what a switch holds, in bytes, in commands and in its SWITCH_UP.
-func (sw *switchState) weight() int { return sw.queue.Bytes() + len(sw.hello) }
+// weight is the memory that a switch holds, in bytes, for its commands and its SWITCH_UP.
+func (sw *switchState) weight() int { return sw.queue.Memory() + len(sw.hello) }
 
 // relieveCrowd closes epochs if the switches hold more than they may.
 func (c *Core) relieveCrowd() {

@@ -46,6 +46,13 @@ func (o *Outbox) Last() uint64 { return o.last }
 func (o *Outbox) Len() int   { return int(o.last - o.acked) }
 func (o *Outbox) Bytes() int { return len(o.buf) - o.head }
 
+// Memory returns how many bytes of memory the items take. The buffer of an outbox that was fuller than it is does not
+// count: it is used again.
+func (o *Outbox) Memory() int { return min(cap(o.buf)+8*len(o.ends), MemoryFactor*o.Bytes()) }
+
+// MemoryFactor bounds how many times its bytes an item takes of memory.
+const MemoryFactor = 4
+
 // Room returns how many items, and how many bytes, fit until most is reached; negative if it is exceeded.
 func (o *Outbox) Room(most Bounds) (items, bytes int) {
 	return most.Items - o.Len(), most.Bytes - o.Bytes()

@@ -1,6 +1,6 @@
 // Package collector says how much memory a process may use beyond what it needs, before Go's garbage collector runs. A
-// fixed GOGC is either too low for a small heap, since the collector then runs often, or too high for a large one, which
-// triples. It measures nothing, and knows no bounds: those are of who allocates.
+// fixed GOGC is either too low for a small heap, since the collector then runs often, or too high for a large one,
+// which triples. It measures nothing, and knows no bounds: those are of who allocates.
 package collector
 
 import (
