@@ -3,6 +3,7 @@ package agent_test
 import (
 	"fmt"
 	"net"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -75,6 +76,32 @@ func TestSwitchGoesAndReturns(t *testing.T) {
 	await.Until(t, "the switch is up", func() bool { return b.status().Epoch > first })
 	g.lead(m)
 	g.want(t, "up", "1", "2", "down: connection lost", "up", "3")
+}
+
+// Metrics say what an agent holds, by switch.
+func TestMetrics(t *testing.T) {
+	g := &group{t: t}
+	m := g.start(t)
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
+	read := func(want ...string) func() bool {
+		return func() bool {
+			w := httptest.NewRecorder()
+			b.agent.Metrics().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			return !slices.ContainsFunc(want, func(line string) bool {
+				return !strings.Contains(w.Body.String(), "\nholdfast_agent_"+line+"\n")
+			})
+		}
+	}
+	sw := dialSwitch(t, b.addr, 7)
+	sw.say(1, 2)
+	const of = `{switch="0000000000000007"}`
+	await.Until(t, "the events that are held", read("switch_events_held"+of+" 3", "switch_connected"+of+" 1",
+		"switch_has_master"+of+" 0", `switches{state="connected"} 1`, `switches{state="away"} 0`))
+	g.lead(m)
+	await.Until(t, "that they are acknowledged", read("switch_events_held"+of+" 0", "switch_has_master"+of+" 1",
+		"switch_events_total"+of+" 3", "switch_events_acknowledged_total"+of+" 3", "switch_controllers"+of+" 1"))
+	sw.conn.Close()
+	await.Until(t, "that the switch is away", read("switch_connected"+of+" 0", `switches{state="away"} 1`))
 }
 
 // A switch that has gone costs its agent nothing once the controllers have all of its events, and not before.

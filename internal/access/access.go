@@ -64,6 +64,12 @@ func (a *Controller) Switches(l net.Listener) net.Listener {
 	return a.credentials.ListenerOf(l, a.identify, mtls.Role(pki.Agent, pki.Switch))
 }
 
+// Scrapes accepts who may read metrics: those that may read the API of controllers.
+func (a *Agent) Scrapes(l net.Listener) net.Listener {
+	return a.credentials.WebListener(l, mtls.Web{What: "the metrics", Protocols: []string{"http/1.1"},
+		Policy: mtls.Role(pki.Viewer, pki.Operator, pki.Admin, pki.Controller)})
+}
+
 // AdmitSwitch returns an error if a peer that Switches has accepted may not speak for a switch: agent says whether it
 // does as an agent. Without TLS everybody may.
 func (a *Controller) AdmitSwitch(_ context.Context, conn net.Conn, id openflow.DatapathID, agent bool) error {

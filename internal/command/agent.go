@@ -53,8 +53,10 @@ listens on loopback addresses only, unless the cluster file has insecure: true, 
 	cmd.Flags().StringVar(&o.name, "name", "agent", "the name that replaces {name} in tls of the cluster file")
 	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
 		"accept switches over plain TCP although the cluster has tls; only on a loopback address")
+	cmd.Flags().StringVar(&o.metrics, "metrics", "",
+		"address at which Prometheus reads /metrics, like 127.0.0.1:9653; with the TLS of the cluster file")
 	cmd.Flags().BoolVar(&o.insecure, "insecure", false,
-		"with --controllers: accept switches on an address that other machines reach")
+		"with --controllers: accept switches, and serve --metrics, on an address that other machines reach")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	cmd.MarkFlagsOneRequired("config", "controllers")
 	cmd.MarkFlagsMutuallyExclusive("config", "controllers")
@@ -64,6 +66,7 @@ listens on loopback addresses only, unless the cluster file has insecure: true, 
 
 type agentOptions struct {
 	file, listen, name string
+	metrics            string
 	controllers        []string
 	plainSwitches      bool
 	insecure           bool
@@ -91,13 +94,21 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	if cfg.Listen, err = listenForSwitches(o.listen, secure || cluster.Insecure || o.insecure); err != nil {
 		return err
 	}
+	scrapes, err := listenForScrapes(o.metrics, cluster.TLS != nil || cluster.Insecure || o.insecure)
+	if err != nil {
+		return errors.Join(err, cfg.Listen.Close())
+	}
 	if cluster.TLS != nil {
-		if err := secureAgent(ctx, &cfg, cluster, o); err != nil {
+		if scrapes, err = secureAgent(ctx, &cfg, scrapes, cluster, o); err != nil {
 			return errors.Join(err, cfg.Listen.Close())
 		}
 	}
 	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
-	return agent.Run(ctx, cfg)
+	a, err := agent.New(cfg)
+	if err != nil {
+		return errors.Join(err, cfg.Listen.Close())
+	}
+	return besideScrapes(ctx, scrapes, a.Metrics(), a.Run)
 }
 
 // listenForSwitches refuses an address that other machines reach, unless they may: connections are secured, or somebody
@@ -119,17 +130,22 @@ func listenForSwitches(address string, anybody bool) (net.Listener, error) {
 	return l, nil
 }
 
-// secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain.
-func secureAgent(ctx context.Context, cfg *agent.Config, cluster *config.Cluster, o agentOptions) error {
+// secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain, and returns
+// the listener for scrapes with TLS.
+func secureAgent(ctx context.Context, cfg *agent.Config, scrapes net.Listener, cluster *config.Cluster,
+	o agentOptions) (net.Listener, error) {
 	a, err := access.OfAgent(ctx, cluster, o.name, cfg.Logger)
 	if err != nil {
-		return err
+		return scrapes, err
 	}
 	cfg.Dial = a.DialController
 	if !o.plainSwitches {
 		cfg.Listen, cfg.Admit = a.Switches(cfg.Listen), a.AdmitSwitch
 	}
-	return nil
+	if scrapes != nil {
+		scrapes = a.Scrapes(scrapes)
+	}
+	return scrapes, nil
 }
 
 // dialable finds mistakes in the addresses of controllers before they are dialled in the background.

@@ -29,6 +29,8 @@ type sentryOptions struct {
 	switches               []string
 	intervalMs, multiplier int
 	realtime, json         bool
+	metrics                string
+	insecure               bool
 }
 
 func sentryCommand() *cobra.Command {
@@ -51,7 +53,7 @@ with a sentry, intervals from 15 to 500 ms are best. That BFD continues to run, 
 state in the switch: restart it at once (Restart=always), which clears the state, or use ovs-appctl
 bfd/set-forwarding normal.
 
-With --json each change is a line on standard output.`,
+With --json each change is a line on standard output. --metrics serves the states of links to Prometheus.`,
 		Example: `  sudo holdfast sentry --interval-ms 1
   sudo holdfast sentry --interval-ms 5 --switch /run/openvswitch/ovs-vswitchd.pid --json`,
 		Args: cobra.NoArgs,
@@ -61,6 +63,10 @@ With --json each change is a line on standard output.`,
 				return err
 			}
 			cfg, err := o.config(cmd.OutOrStdout(), log)
+			if err != nil {
+				return err
+			}
+			scrapes, err := listenForScrapes(o.metrics, o.insecure)
 			if err != nil {
 				return err
 			}
@@ -77,7 +83,12 @@ With --json each change is a line on standard output.`,
 				ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 				defer stop()
 			}
-			return sentry.Run(ctx, cfg)
+			var links sentry.Links
+			report := cfg.Report
+			cfg.Report = func(e sentry.Event) { links.Take(e); report(e) }
+			return besideScrapes(ctx, scrapes, links.Metrics(), func(ctx context.Context) error {
+				return sentry.Run(ctx, cfg)
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&o.switches, "switch", []string{defaultSwitch},
@@ -87,6 +98,8 @@ With --json each change is a line on standard output.`,
 		"how many packets must be missing until a link is dead; 0: 3, or more at short intervals")
 	cmd.Flags().BoolVar(&o.realtime, "realtime", true, "run with real-time priority")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print changes as JSON")
+	cmd.Flags().StringVar(&o.metrics, "metrics", "", "address at which Prometheus reads /metrics, like 127.0.0.1:9654")
+	cmd.Flags().BoolVar(&o.insecure, "insecure", false, "with --metrics: also on an address that other machines reach")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

@@ -10,11 +10,15 @@ import (
 
 var metricName = regexp.MustCompile(`\bholdfast_[a-z_]+`)
 
-// Alerts, dashboards and pages name metrics that a controller has.
+// Alerts, dashboards and pages name metrics that there are.
 func TestMetricsExist(t *testing.T) {
-	code, err := os.ReadFile("../../controller/metrics.go")
-	if err != nil {
-		t.Fatal(err)
+	var code []byte
+	for _, of := range []string{"controller", "agent", "bfd/sentry"} {
+		b, err := os.ReadFile("../../" + of + "/metrics.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		code = append(code, b...)
 	}
 	files, err := filepath.Glob("../../deploy/*/*")
 	if err != nil || len(files) == 0 {
@@ -30,7 +34,7 @@ func TestMetricsExist(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(string(code), `"`+strings.TrimPrefix(name, "holdfast_")+`"`) {
-				t.Errorf("%s: a controller has no metric %s", file, name)
+				t.Errorf("%s: there is no metric %s", file, name)
 			}
 		}
 	}

@@ -1,0 +1,50 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"github.com/holdfast-sdn/holdfast/internal/metric"
+)
+
+// listenForScrapes listens where Prometheus is to read /metrics; nil if that is nowhere. It refuses an address that
+// other machines reach, unless they may: there is TLS, or somebody wants it without.
+func listenForScrapes(address string, anybody bool) (net.Listener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	at, err := net.ResolveTCPAddr("tcp", address)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--metrics %s: %w: write the address like 127.0.0.1:9653", address, err)
+	case !at.IP.IsLoopback() && !anybody:
+		return nil,
+			fmt.Errorf("--metrics %s: anybody in the network could read it; take a loopback address, or say that "+
+				"this is wanted (insecure: true in a cluster file without tls, or --insecure)", address)
+	}
+	l, err := net.ListenTCP("tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics %s: %w: free the address or choose another", address, err)
+	}
+	return l, nil
+}
+
+// besideScrapes runs something, and serves its metrics meanwhile, unless there is no listener for that.
+func besideScrapes(ctx context.Context, l net.Listener, metrics http.Handler, run func(context.Context) error) error {
+	if l == nil {
+		return run(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { // ends with ctx
+		err := metric.Serve(ctx, l, metrics)
+		cancel()
+		served <- err
+	}()
+	err := run(ctx)
+	cancel()
+	return errors.Join(err, <-served)
+}
