@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/controller/process"
+	"github.com/holdfast-sdn/holdfast/internal/collector"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/exitorder"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -87,9 +87,7 @@ func Serve(ctx context.Context, s Service) (err error) {
 
 // serve runs a controller with the applications of this program.
 func serve(ctx context.Context, cfg process.Config) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(200) // the live heap is small; a larger one would no longer fit into the caches
-	}
+	collector.Tune()
 	if err := exitorder.ConnectionsFirst(); err != nil {
 		cfg.Logger.Warn("if this controller dies, the others will learn it later", "err", err)
 	}
