@@ -66,6 +66,7 @@ a switch is lost and no command to a switch is repeated.`,
 		tokenCommand(),
 		topologyCommand(),
 		versionCommand(),
+		vnetCommand(),
 		vswitchCommand(),
 	)
 	return root

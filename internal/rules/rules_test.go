@@ -43,7 +43,8 @@ var layers = []string{
 }
 
 // laboratory is what makes networks, load, faults, oracles and figures, and the gate. It imports what it likes. Of the
-// product only the command line, which has the subcommands demo, bench, sim and vswitch, imports any of it.
+// product only the command line, which has the subcommands demo, bench, sim, vswitch and
+// vnet, imports any of it.
 var laboratory = []string{"holdfasttest", "lab", "scripts"}
 
 type pkg struct {
