@@ -1,6 +1,6 @@
 # Everything a contributor runs. `make` alone lists the targets.
 
-.PHONY: help build demo test test-all lint profile bench figures --quick --draw fuzz model clean
+.PHONY: help build demo docs test test-all lint profile bench figures --quick --draw fuzz model clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,6 +10,9 @@ build: ## Build bin/holdfast
 
 demo: build ## Kill controllers under traffic and count what is lost (needs no root; DEMO_FLAGS=--stock: without agents)
 	bin/holdfast demo $(DEMO_FLAGS)
+
+docs: ## Make the documentation site in build/site
+	go run ./lab/site
 
 test: ## The gate: install what the tests need, lint, run the tests (as root: also those with real switches)
 	go run ./scripts/check test $(PART)

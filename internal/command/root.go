@@ -124,3 +124,6 @@ func writeJSON(out io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
+
+// Root returns the command line as a tree, for those who document it. To run it, call Main.
+func Root() *cobra.Command { return rootCommand() }

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	arpEvery = 500 * time.Millisecond // requests are repeated until an answer comes
-	arpTries = 4
-	patience = 2 * time.Second // how long an answer to a ping may take
+	arpEvery = time.Second // requests are repeated until an answer comes
+	arpTries = 3
+	patience = 5 * time.Second // how long an answer to a ping may take
 )
 
 // host is a station that counts the answers to its pings.

@@ -1,6 +1,6 @@
-// Package vnet is a network to try things out: embedded switches and hosts in one process, joined in memory. It needs no
-// root and no interfaces. A console pings between the hosts, and cuts links. It is no fast datapath, and its hosts speak
-// nothing but ARP and ICMP echo.
+// Package vnet is a network to try things out: embedded switches and hosts in one process, joined in memory. It needs
+// no root and no interfaces. A console pings between the hosts, and cuts links. It is no fast datapath, and its hosts
+// speak nothing but ARP and ICMP echo.
 package vnet
 
 import (
