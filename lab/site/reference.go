@@ -223,7 +223,7 @@ func routes(root string, to *bytes.Buffer) error {
 	}
 	to.WriteString("# HTTP\n\nWhat controllers serve over HTTP, and the least " +
 		"[role](../docs/operating.md#who-may-do-what) that may use it. Without `tls` and `tokens` in the cluster " +
-		"file, everybody may. The command line uses the same paths. `/` stands for what applications serve otherwise. " +
+		"file, everybody may. The command line uses the same paths. `/` stands for what applications serve besides. " +
 		"Clients are those with a certificate for clients; the store looks at their requests itself.\n\n" +
 		"| path | to read | to change | clients |\n|---|---|---|---|\n")
 	var lines []string
@@ -240,8 +240,8 @@ func routes(root string, to *bytes.Buffer) error {
 	}
 	slices.Sort(lines)
 	to.WriteString(strings.Join(lines, ""))
-	to.WriteString("\n`/metrics` and what begins with `/v1/` is at the address `api` of a controller, and the rest " +
-		"at the address `rest`. Handlers of applications in Go are below `/apps/NAME/`.\n")
+	to.WriteString("\nPaths of the store and of applications are at the address `rest` of a controller, and all others " +
+		"at the address `api`. Handlers of applications in Go are below `/apps/NAME/`.\n")
 	return nil
 }
 

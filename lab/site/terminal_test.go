@@ -163,7 +163,7 @@ func (s *terminal) run(t *testing.T, c typed) (prints, status string) {
 		s.mu.Lock()
 		printed, more := s.printed.String(), s.more
 		before, after, ended := strings.Cut(printed, end)
-		ended = ended && (end == networkPrompt || strings.HasSuffix(after, "\n")) // the exit code is whole
+		ended = ended && (end == networkPrompt || strings.Contains(after, "\n")) // the exit code is whole
 		if ended {
 			s.printed.Reset()
 		}
@@ -172,7 +172,8 @@ func (s *terminal) run(t *testing.T, c typed) (prints, status string) {
 			if end == networkPrompt {
 				return before, "0"
 			}
-			return before, strings.TrimSpace(after)
+			status, _, _ := strings.Cut(after, "\n") // then the shell may tell of a process that was killed
+			return before, status
 		}
 		select {
 		case <-more:

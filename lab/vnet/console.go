@@ -18,6 +18,8 @@ const Prompt = "vnet> "
 const (
 	pingInterval    = 200 * time.Millisecond // of the command ping
 	trafficInterval = 20 * time.Millisecond
+	pingPatience    = 2 * time.Second        // how long one waits for the last answer
+	trafficPatience = 5 * time.Second        // more: it is for counting what is lost
 	defaultPings    = 3
 	maxPings        = 10_000
 )
@@ -161,7 +163,7 @@ func (c *console) ping(ctx context.Context, words []string) error {
 	if err := from.pings(ctx, to, count, pingInterval); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.out, "%s to %s: %v\n", from.name, to.name, from.settle(ctx))
+	_, err = fmt.Fprintf(c.out, "%s to %s: %v\n", from.name, to.name, from.settle(ctx, pingPatience))
 	return err
 }
 
@@ -169,7 +171,6 @@ func (c *console) pingAll(ctx context.Context) error {
 	if c.traffic != nil {
 		return errTraffic
 	}
-	var total counts
 	for _, from := range c.n.hosts {
 		for _, to := range c.n.hosts {
 			if from == to {
@@ -178,8 +179,17 @@ func (c *console) pingAll(ctx context.Context) error {
 			if err := from.pings(ctx, to, 1, pingInterval); err != nil {
 				return err
 			}
-			total = total.plus(from.settle(ctx))
 		}
+	}
+	return c.report(ctx, pingPatience)
+}
+
+// report prints what all hosts have counted, after so long at most.
+func (c *console) report(ctx context.Context, limit time.Duration) error {
+	var total counts
+	began := time.Now()
+	for _, h := range c.n.hosts {
+		total = total.plus(h.settle(ctx, limit-time.Since(began)))
 	}
 	_, err := fmt.Fprintf(c.out, "%v\n", total)
 	return err
@@ -218,12 +228,7 @@ func (c *console) stop(ctx context.Context) error {
 		return errors.New("no traffic runs: start it first")
 	}
 	c.end()
-	var total counts
-	for _, h := range c.n.hosts {
-		total = total.plus(h.settle(ctx))
-	}
-	_, err := fmt.Fprintf(c.out, "%v\n", total)
-	return err
+	return c.report(ctx, trafficPatience)
 }
 
 // end ends the traffic, if there is any.

@@ -15,7 +15,6 @@ import (
 const (
 	arpEvery = time.Second // requests are repeated until an answer comes
 	arpTries = 3
-	patience = 5 * time.Second // how long an answer to a ping may take
 )
 
 // host is a station that counts the answers to its pings.
@@ -158,10 +157,9 @@ func (h *host) pings(ctx context.Context, to *host, count int, interval time.Dur
 	}
 }
 
-// settle waits until all pings are answered, or have had the time to be, and returns what was counted since the last
-// call.
-func (h *host) settle(ctx context.Context) counts {
-	h.until(ctx, patience, func() bool { return len(h.waiting) == 0 })
+// settle waits until all pings are answered, for so long at most, and returns what was counted since the last call.
+func (h *host) settle(ctx context.Context, limit time.Duration) counts {
+	h.until(ctx, limit, func() bool { return len(h.waiting) == 0 })
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.counts
