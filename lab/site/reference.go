@@ -240,8 +240,8 @@ func routes(root string, to *bytes.Buffer) error {
 	}
 	slices.Sort(lines)
 	to.WriteString(strings.Join(lines, ""))
-	to.WriteString("\nPaths of the store and of applications are at the address `rest` of a controller, and all others " +
-		"at the address `api`. Handlers of applications in Go are below `/apps/NAME/`.\n")
+	to.WriteString("\nPaths of the store and of applications are at the address `rest` of a controller, and all " +
+		"others at the address `api`. Handlers of applications in Go are below `/apps/NAME/`.\n")
 	return nil
 }
 

@@ -18,8 +18,8 @@ const Prompt = "vnet> "
 const (
 	pingInterval    = 200 * time.Millisecond // of the command ping
 	trafficInterval = 20 * time.Millisecond
-	pingPatience    = 2 * time.Second        // how long one waits for the last answer
-	trafficPatience = 5 * time.Second        // more: it is for counting what is lost
+	pingPatience    = 2 * time.Second // how long one waits for the last answer
+	trafficPatience = 5 * time.Second // more: it is for counting what is lost
 	defaultPings    = 3
 	maxPings        = 10_000
 )
