@@ -161,7 +161,8 @@ func relative(from, to string) string {
 // entry is a line of the menu.
 type entry struct {
 	Title, Link string
-	Current     bool
+	Current     bool       // it is the page, or
+	Below       bool       // the page belongs to it
 	Headings    []*heading // of the current page
 }
 
@@ -214,6 +215,7 @@ func (b *builder) view(p *page) view {
 			e := entry{Title: cmp.Or(shortTitles[file], b.pages[file].title), Link: relative(at, address(file))}
 			if e.Current = file == parent(p.file); e.Current {
 				current = len(all)
+				e.Below = file != p.file
 				for _, h := range p.headings {
 					if h.Level == 2 {
 						e.Headings = append(e.Headings, h)

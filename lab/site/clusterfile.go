@@ -17,7 +17,7 @@ import (
 // clusterFile lists the keys of the cluster file with their values, as the parser of package config reads them. What
 // they mean is in docs/operating.md, which has to name each.
 func clusterFile(root string, to *bytes.Buffer) error {
-	_, files, err := parse(root, "internal/config")
+	_, files, err := parse(root, "internal/config", false)
 	if err != nil {
 		return err
 	}

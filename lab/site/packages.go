@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/doc"
+	"go/doc/comment"
 	"go/format"
+	"go/printer"
 	"go/token"
 	"path"
 	"strings"
@@ -22,7 +24,7 @@ func goPackages(root string, pages map[string][]byte) error {
 	var list bytes.Buffer
 	list.WriteString("# Go packages\n\nWhat programs of your own import.\n\n| package | |\n|---|---|\n")
 	for _, folder := range publicPackages {
-		set, files, err := parse(root, folder)
+		set, files, err := parse(root, folder, true)
 		if err != nil {
 			return err
 		}
@@ -56,6 +58,7 @@ type packageWriter struct {
 
 func (w *packageWriter) write() error {
 	w.comment(w.pkg.Doc)
+	w.examples(w.pkg.Examples)
 	w.values("Constants", w.pkg.Consts)
 	w.values("Variables", w.pkg.Vars)
 	if len(w.pkg.Funcs) > 0 {
@@ -69,6 +72,7 @@ func (w *packageWriter) write() error {
 		fmt.Fprintf(&w.to, "## type %s\n\n", t.Name)
 		w.declaration(t.Decl)
 		w.comment(t.Doc)
+		w.examples(t.Examples)
 		for _, v := range append(t.Consts, t.Vars...) {
 			w.declaration(v.Decl)
 			w.comment(v.Doc)
@@ -99,6 +103,7 @@ func (w *packageWriter) functions(list []*doc.Func, level int) {
 		fmt.Fprintf(&w.to, "%s %s\n\n", strings.Repeat("#", level), escaped(name))
 		w.declaration(f.Decl)
 		w.comment(f.Doc)
+		w.examples(f.Examples)
 	}
 }
 
@@ -111,13 +116,31 @@ func (w *packageWriter) declaration(d ast.Decl) {
 	fmt.Fprintf(&w.to, "```\n%s\n```\n\n", code.Bytes())
 }
 
+// examples writes examples, which are tests.
+func (w *packageWriter) examples(list []*doc.Example) {
+	for _, e := range list {
+		var code bytes.Buffer
+		if err := format.Node(&code, w.set, &printer.CommentedNode{Node: e.Code, Comments: e.Comments}); err != nil &&
+			w.err == nil {
+			w.err = err
+		}
+		text := strings.TrimSpace(code.String())
+		if _, block := e.Code.(*ast.BlockStmt); block { // what is inside the braces
+			text = strings.ReplaceAll(strings.TrimSpace(text[1:len(text)-1]), "\n\t", "\n")
+		}
+		w.to.WriteString("Example:\n\n")
+		w.comment(e.Doc)
+		fmt.Fprintf(&w.to, "```\n%s\n```\n\n", text)
+	}
+}
+
 // comment writes a comment. Its links are text: not all that they name is on a page.
 func (w *packageWriter) comment(text string) {
-	parser, printer := w.pkg.Parser(), w.pkg.Printer()
+	parser, markdown := w.pkg.Parser(), w.pkg.Printer()
 	parser.LookupPackage = func(string) (string, bool) { return "", false }
 	parser.LookupSym = func(string, string) bool { return false }
-	printer.HeadingLevel = 3
-	printer.HeadingID = nil
-	w.to.Write(printer.Markdown(parser.Parse(text)))
+	markdown.HeadingLevel = 3
+	markdown.HeadingID = func(*comment.Heading) string { return "" } // the page gives it one
+	w.to.Write(markdown.Markdown(parser.Parse(text)))
 	w.to.WriteString("\n")
 }

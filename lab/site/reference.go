@@ -135,8 +135,8 @@ func flagTable(to *bytes.Buffer, flags *pflag.FlagSet) {
 // cell is a text in a table.
 func cell(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "|", `\|`) }
 
-// parse reads the Go files of a package that are not tests.
-func parse(root, folder string) (*token.FileSet, []*ast.File, error) {
+// parse reads the Go files of a package, and those of tests with examples if they are wanted.
+func parse(root, folder string, examples bool) (*token.FileSet, []*ast.File, error) {
 	set := token.NewFileSet()
 	names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 	if err != nil {
@@ -144,7 +144,8 @@ func parse(root, folder string) (*token.FileSet, []*ast.File, error) {
 	}
 	var files []*ast.File
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+		base := filepath.Base(name)
+		if strings.HasSuffix(base, "_test.go") && !(examples && strings.HasPrefix(base, "example")) {
 			continue
 		}
 		f, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -174,7 +175,7 @@ func literal(e ast.Expr) string {
 
 // metrics lists the series of a controller.
 func metrics(root string, to *bytes.Buffer) error {
-	_, files, err := parse(root, "controller")
+	_, files, err := parse(root, "controller", false)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func each(files []*ast.File, visit func(*ast.CallExpr)) {
 
 // routes lists what controllers serve over HTTP, with the roles.
 func routes(root string, to *bytes.Buffer) error {
-	_, files, err := parse(root, "internal/access")
+	_, files, err := parse(root, "internal/access", false)
 	if err != nil {
 		return err
 	}

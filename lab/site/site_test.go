@@ -95,7 +95,7 @@ func TestReference(t *testing.T) {
 		metricsPage:                       {"| `holdfast_group_leader` | gauge | `group` |"},
 		routesPage:                        {"| `GET /v1/status` | viewer |  |  |", "| `POST /v1/members` |  | admin |  |"},
 		protosPage:                        {"### Store\n", "rpc Watch("},
-		"reference/go/app.md":             {"## type Tx\n", "### Tx.TableMiss\n", "func (tx *Tx) TableMiss("},
+		"reference/go/app.md":             {"## type Tx\n", "### Tx.TableMiss\n", "func (tx *Tx) TableMiss(", "### Tx.Reply\n", "Example:\n"},
 		"reference/go/holdfast.md":        {"# Package holdfast\n"},
 		"reference/commands/placement.md": {"# holdfast placement\n"},
 	} {
