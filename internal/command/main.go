@@ -25,7 +25,7 @@ func Main(own ...func() *app.App) {
 	if err := include(own); err != nil {
 		fmt.Fprintf(stderr(), "holdfast: %v\n", err)
 	} else {
-		code = execute(ctx, rootCommand(), os.Args[1:], stderr())
+		code = execute(ctx, Root(), os.Args[1:], stderr())
 	}
 	if s, is := stderr().(*sink.Sink); is {
 		_ = s.Close(time.Second) // nobody is left to whom its error could be told

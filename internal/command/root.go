@@ -19,7 +19,8 @@ const (
 	exitInterrupted = 130 // as a shell says of a command that Ctrl-C has ended
 )
 
-func rootCommand() *cobra.Command {
+// Root is the command holdfast, with its subcommands and flags.
+func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "A fault-tolerant SDN controller that loses and repeats nothing",
@@ -124,6 +125,3 @@ func writeJSON(out io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
-
-// Root returns the command line as a tree, for those who document it. To run it, call Main.
-func Root() *cobra.Command { return rootCommand() }

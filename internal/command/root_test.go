@@ -24,7 +24,7 @@ func commands(cmd *cobra.Command, f func(*cobra.Command)) {
 }
 
 func TestEveryCommandExplainsItself(t *testing.T) {
-	commands(rootCommand(), func(c *cobra.Command) {
+	commands(Root(), func(c *cobra.Command) {
 		for what, text := range map[string]string{"Short": c.Short, "Long": c.Long, "Example": c.Example} {
 			if text == "" {
 				t.Errorf("%q has no %s text", c.CommandPath(), what)
@@ -42,7 +42,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 // invoke runs a command line and returns the exit code and both outputs.
 func invoke(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	root := rootCommand()
+	root := Root()
 	root.SetOut(&out)
 	root.SetErr(&errs)
 	code = execute(ctx, root, args, &errs)

@@ -31,7 +31,6 @@ type page struct {
 	title    string
 	body     template.HTML
 	headings []*heading
-	source   bool // it is the text of a file that is not Markdown
 }
 
 // builder makes the pages to which links lead, beginning with those of the menu.
@@ -78,7 +77,7 @@ func (b *builder) page(file string) (*page, error) {
 		if len(text) > maxSource || !utf8.Valid(text) {
 			return nil, fmt.Errorf("%d bytes, or no text: do not link to it", len(text))
 		}
-		p.title, p.source = file, true
+		p.title = file
 		p.body = template.HTML("<h1>" + template.HTMLEscapeString(file) + "</h1>\n" + codeBlock("", string(text)))
 		return p, nil
 	}
@@ -161,8 +160,8 @@ func relative(from, to string) string {
 // entry is a line of the menu.
 type entry struct {
 	Title, Link string
-	Current     bool       // it is the page, or
-	Below       bool       // the page belongs to it
+	Current     bool       // it is the page, or one to which the page belongs
+	Below       bool       // it is the latter
 	Headings    []*heading // of the current page
 }
 

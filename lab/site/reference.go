@@ -227,15 +227,16 @@ func routes(root string, to *bytes.Buffer) error {
 		"file, everybody may. The command line uses the same paths. `/` stands for what applications serve besides. " +
 		"Clients are those with a certificate for clients; the store looks at their requests itself.\n\n" +
 		"| path | to read | to change | clients |\n|---|---|---|---|\n")
-	var lines []string
+	r := rolesReader{}
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
-			if spec, is := n.(*ast.ValueSpec); is && spec.Names[0].Name == "needs" && len(spec.Values) == 1 {
-				lines = append(lines, needs(spec.Values[0])...)
+			if spec, is := n.(*ast.ValueSpec); is && len(spec.Values) == 1 {
+				r[spec.Names[0].Name] = spec.Values[0]
 			}
 			return true
 		})
 	}
+	lines := r.needs()
 	if len(lines) == 0 {
 		return fmt.Errorf("package access has no table needs with the paths")
 	}
@@ -246,36 +247,46 @@ func routes(root string, to *bytes.Buffer) error {
 	return nil
 }
 
-// needs reads the table of package access.
-func needs(table ast.Expr) (lines []string) {
-	composite, is := table.(*ast.CompositeLit)
-	if !is {
-		return nil
-	}
-	for _, e := range composite.Elts {
+// rolesReader has the variables and constants of package access.
+type rolesReader map[string]ast.Expr
+
+// needs reads the table of paths.
+func (r rolesReader) needs() (lines []string) {
+	for _, e := range r.elements(r["needs"]) {
 		row, is := e.(*ast.KeyValueExpr)
 		if !is {
 			continue
 		}
-		pattern := literal(row.Key)
-		if pattern == "" {
-			pattern = "/" // the constant for applications
-		}
 		of := map[string]string{}
-		if value, is := row.Value.(*ast.CompositeLit); is {
-			for _, e := range value.Elts {
-				if field, is := e.(*ast.KeyValueExpr); is {
-					of[fmt.Sprint(field.Key)] = roleName(field.Value)
-				}
+		for _, e := range r.elements(row.Value) {
+			if field, is := e.(*ast.KeyValueExpr); is {
+				of[fmt.Sprint(field.Key)] = roleName(field.Value)
 			}
 		}
 		clients := ""
 		if of["clients"] != "" {
 			clients = "yes"
 		}
-		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", pattern, of["read"], of["change"], clients))
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |\n", literal(r.value(row.Key)), of["read"],
+			of["change"], clients))
 	}
 	return lines
+}
+
+// value is that of a constant or variable, or the expression itself.
+func (r rolesReader) value(e ast.Expr) ast.Expr {
+	if name, is := e.(*ast.Ident); is && r[name.Name] != nil {
+		return r[name.Name]
+	}
+	return e
+}
+
+// elements are those of a composite literal, or of a variable that has one.
+func (r rolesReader) elements(e ast.Expr) []ast.Expr {
+	if c, is := r.value(e).(*ast.CompositeLit); is {
+		return c.Elts
+	}
+	return nil
 }
 
 // roleName is the name of a role, as pki.Viewer.

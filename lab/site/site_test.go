@@ -93,7 +93,7 @@ func TestReference(t *testing.T) {
 		"reference/commands/store.md":     {"## holdfast store put\n", "| `--namespace string` |"},
 		filePage:                          {"| `election_ms` | milliseconds, 3 to 60000 |", "| `peer` | host:port |", "| `disjoint` | `link` or `node` |"},
 		metricsPage:                       {"| `holdfast_group_leader` | gauge | `group` |"},
-		routesPage:                        {"| `GET /v1/status` | viewer |  |  |", "| `POST /v1/members` |  | admin |  |"},
+		routesPage:                        {"| `GET /metrics` | viewer |  |  |", "| `/` | viewer | operator | yes |"},
 		protosPage:                        {"### Store\n", "rpc Watch("},
 		"reference/go/app.md":             {"## type Tx\n", "### Tx.TableMiss\n", "func (tx *Tx) TableMiss(", "### Tx.Reply\n", "Example:\n"},
 		"reference/go/holdfast.md":        {"# Package holdfast\n"},

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { holdfasttest.Main(m) } // the program of the test 
 //
 // A block of language console has commands for the first terminal, and one of `console network` those for a second one.
 // A command stands after "$ ", or after "vnet> " while holdfast vnet runs. Below it is what it prints; a line "..."
-// stands for any lines. A comment before the block says more:
+// stands for any lines. Blocks of no language are not run: they need a network. A comment before the block says more:
 //
 //	<!-- test
 //	repeat
