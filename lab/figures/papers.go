@@ -264,7 +264,8 @@ func beehive() []figure {
 					{title: "round trip", unit: "ms", labels: []string{"before", "after", "optimised"},
 						series: []series{
 							{name: "Beehive", paper: true, values: said(1, 8, 1)},
-							{name: "Holdfast, median", values: r.values(each("forwarding:latency_ms_%", "before", "after",
+							{name: "Holdfast, median", values: r.values(each("forwarding:latency_ms_%", "before",
+								"after",
 								"optimised")...)}}}}
 			}},
 		{what, "Figure 14", "Learning switch: throughput by controllers and replicas",
