@@ -1,6 +1,6 @@
 # Everything a contributor runs. `make` alone lists the targets.
 
-.PHONY: help build demo docs test test-all lint profile bench figures --quick --draw fuzz model clean
+.PHONY: help build demo docs test test-all lint profile bench figures --quick --draw fuzz model packages clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,5 +43,11 @@ fuzz: ## Run each fuzz target for a few seconds
 model: ## Check the protocol's model with spin, and that each variant without a mechanism fails (apt-get install spin)
 	go run ./lab/model
 
+DIST = dist
+
+# With the flags of the release itself, the go command compiles the packages that both need once.
+packages: ## Make the .deb and .rpm of a release with checksums and a bill of materials, in dist
+	CGO_ENABLED=0 go run -trimpath -pgo=cmd/holdfast/cpu.pgo ./deploy/release -out $(DIST)
+
 clean: ## Remove what was built and installed here
-	rm -rf bin build .venv
+	rm -rf bin build dist .venv

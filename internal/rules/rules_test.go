@@ -42,10 +42,10 @@ var layers = []string{
 	"openflow",
 }
 
-// laboratory is what makes networks, load, faults, oracles and figures, and the gate. It imports what it likes. Of the
-// product only the command line, which has the subcommands demo, bench, sim, vswitch and
-// vnet, imports any of it.
-var laboratory = []string{"holdfasttest", "lab", "scripts"}
+// laboratory is what makes networks, load, faults, oracles and figures, and the gate and releases. It imports what it
+// likes. Of the product only the command line, which has the subcommands demo, bench, sim, vswitch and vnet, imports any
+// of it.
+var laboratory = []string{"deploy", "holdfasttest", "lab", "scripts"}
 
 type pkg struct {
 	ImportPath, Doc  string
