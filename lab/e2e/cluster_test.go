@@ -60,7 +60,10 @@ func startCluster(t *testing.T, cfg cluster.Config) *testCluster {
 	if cfg.Patience == 0 {
 		cfg.Patience = 2 * patience
 	}
-	cfg.Dir, cfg.Audit = t.TempDir(), true
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	cfg.Audit = true
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	c, err := cluster.Start(ctx, cfg)

@@ -57,6 +57,7 @@ var parts = []part{
 	{"store", "a million operations of the store while everything fails", nil, storeFaults},
 	{"hostile", "hostile peers of all kinds for twenty minutes", nil, hostileSoak},
 	{"addresses", "hosts that send from a million addresses", nil, millionAddresses},
+	{"install", "releases, installed and upgraded on a bare Debian (make packages, debootstrap)", nil, releases},
 	{"fuzz", "ten thousand runs of each fuzz target", nil, fuzz},
 }
 
@@ -327,6 +328,13 @@ func millionAddresses(t *tree) []step {
 	steps := t.run("addresses", []pkg{{path: "apps/learning"}, {path: "apps/devices"}, {path: "network/edge"}},
 		"-run=ManyAddresses")
 	steps[0].env = []string{matrixAll}
+	return steps
+}
+
+// releases needs the network: debootstrap downloads Debian.
+func releases(t *tree) []step {
+	steps := t.e2e("install", "-run=^TestInstall$", "-timeout=60m")
+	steps[0].env = []string{"HOLDFAST_BARE_DEBIAN=debootstrap"}
 	return steps
 }
 
