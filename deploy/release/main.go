@@ -20,14 +20,13 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "dist", "the folder for the results; what it has of earlier runs goes")
-	arch := flag.String("arch", runtime.GOARCH, "the processor to build for, as Go calls it")
+	out := flag.String("out", "dist", "the folder for the results, in place of those of an earlier run")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "release: there are no arguments, only flags: %q\n", flag.Args())
 		os.Exit(2)
 	}
-	if err := release(*out, *arch); err != nil {
+	if err := release(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -38,14 +37,17 @@ var errNoCommit = errors.New("the go command notes no commit in the binary: run 
 	"which is no worktree of another one")
 
 // release fills the folder out, which appears when all is done.
-func release(out, arch string) error {
+func release(out string) error {
+	if err := replaceable(out); err != nil {
+		return err
+	}
 	stage, err := os.MkdirTemp("", "holdfast-release-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(stage)
 	binary := filepath.Join(stage, "holdfast")
-	if err := build(binary, arch); err != nil {
+	if err := build(binary); err != nil {
 		return err
 	}
 	info, err := buildinfo.ReadFile(binary)
@@ -73,7 +75,7 @@ func release(out, arch string) error {
 	if err := os.Mkdir(results, 0o755); err != nil {
 		return err
 	}
-	env := []string{"STAGE=" + stage, "ARCH=" + arch, "VERSION=" + info.Main.Version,
+	env := []string{"STAGE=" + stage, "ARCH=" + runtime.GOARCH, "VERSION=" + info.Main.Version,
 		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(date.Unix(), 10)}
 	for _, format := range []string{"deb", "rpm"} {
 		err := run(env, "go", "tool", "-modfile=deploy/tools.mod", "nfpm", "package", "--config",
@@ -82,7 +84,7 @@ func release(out, arch string) error {
 			return err
 		}
 	}
-	name := fmt.Sprintf("holdfast-%s-linux-%s", info.Main.Version, arch)
+	name := fmt.Sprintf("holdfast-%s-linux-%s", info.Main.Version, runtime.GOARCH)
 	if err := errors.Join(os.Rename(binary, filepath.Join(results, name)),
 		os.Rename(filepath.Join(stage, "bom.cdx.json"), filepath.Join(results, name+".cdx.json"))); err != nil {
 		return err
@@ -92,8 +94,8 @@ func release(out, arch string) error {
 
 // build makes the binary as a release has it: with the profile, with no path of this machine, and without cgo, so that
 // it runs with any C library and with none.
-func build(to, arch string) error {
-	return run([]string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch}, "go", "build", "-trimpath", "-buildvcs=true",
+func build(to string) error {
+	return run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=true",
 		"-pgo=cmd/holdfast/cpu.pgo", "-ldflags=-s -w", "-o", to, "./cmd/holdfast")
 }
 
@@ -114,21 +116,39 @@ func sourceDate(info *buildinfo.BuildInfo) (time.Time, error) {
 	return time.Time{}, errNoCommit
 }
 
+// sums is the file with the checksums.
+const sums = "SHA256SUMS"
+
+// replaceable refuses a folder with anything but the results of an earlier run.
+func replaceable(out string) error {
+	files, err := os.ReadDir(out)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(files) == 0 {
+		return nil
+	}
+	if err == nil {
+		_, err = os.Stat(filepath.Join(out, sums))
+	}
+	if err != nil {
+		return fmt.Errorf("-out %s: it has not the results of an earlier run, choose a new folder: %w", out, err)
+	}
+	return nil
+}
+
 // publish writes the checksums, and copies all to the folder out.
 func publish(results, out string) error {
 	files, err := os.ReadDir(results) // sorted by name
 	if err != nil {
 		return err
 	}
-	var sums strings.Builder
+	var list strings.Builder
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(results, f.Name()))
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), f.Name())
+		fmt.Fprintf(&list, "%x  %s\n", sha256.Sum256(data), f.Name())
 	}
-	if err := os.WriteFile(filepath.Join(results, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(results, sums), []byte(list.String()), 0o644); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(out); err != nil {
@@ -137,7 +157,7 @@ func publish(results, out string) error {
 	if err := os.CopyFS(out, os.DirFS(results)); err != nil {
 		return err
 	}
-	_, err = fmt.Printf("%s%s has them, and SHA256SUMS\n", sums.String(), out)
+	_, err = fmt.Printf("%s%s has them, and %s\n", list.String(), out, sums)
 	return err
 }
 

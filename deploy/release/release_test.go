@@ -249,3 +249,24 @@ func TestBillOfMaterials(t *testing.T) {
 		t.Errorf("the module of the commands is %+v", bom.Components)
 	}
 }
+
+// Only a folder with the results of an earlier run is replaced, because all that it has goes.
+func TestReplaceable(t *testing.T) {
+	dir := t.TempDir()
+	for _, of := range []struct {
+		file string
+		ok   bool
+	}{{"", true}, {"mine", false}, {sums, true}} {
+		if of.file != "" {
+			if err := os.WriteFile(filepath.Join(dir, of.file), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := replaceable(dir); (err == nil) != of.ok {
+			t.Errorf("with %q: %v", of.file, err)
+		}
+	}
+	if err := replaceable(filepath.Join(dir, "new")); err != nil {
+		t.Error(err)
+	}
+}
