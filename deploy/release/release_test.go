@@ -207,6 +207,16 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// The example of a cluster file is a correct one.
+func TestExample(t *testing.T) {
+	root := command.Root()
+	root.SetArgs([]string{"config", "check", "../packages/holdfast.yaml"})
+	root.SetOut(io.Discard)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // The scripts of the packages are correct for sh.
 func TestScripts(t *testing.T) {
 	for _, name := range []string{"postinstall", "preremove", "postremove"} {
