@@ -2,10 +2,8 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -14,6 +12,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
 // ClusterStatus is the state of the whole cluster, as the controller that was asked has learnt it from all controllers.
@@ -182,8 +187,6 @@ func (s *ClusterStatus) joinSuspended() {
 const (
 	askTimeout = 1500 * time.Millisecond // for the answer of another controller
 	maxAnswer  = 64 << 20                // bytes of it
-	// requests about the cluster that are served at a time; others wait
-	maxAsking = 4
 )
 
 // Peer is a controller of the cluster file.
@@ -197,9 +200,8 @@ type Peer struct {
 
 // inquiry asks all controllers, for requests about the cluster.
 type inquiry struct {
-	c     *Controller
-	http  *http.Client
-	slots chan struct{} // taken by requests that are served
+	c    *Controller
+	http *http.Client
 }
 
 func newInquiry(c *Controller) *inquiry {
@@ -209,25 +211,22 @@ func newInquiry(c *Controller) *inquiry {
 			return dial(ctx, address)
 		}
 	}
-	return &inquiry{c, &http.Client{Transport: transport}, make(chan struct{}, maxAsking)}
+	return &inquiry{c, &http.Client{Transport: transport}}
 }
 
-// answers makes a handler of a request about the cluster.
-func answers[T any](q *inquiry, of func(context.Context) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case q.slots <- struct{}{}:
-			defer func() { <-q.slots }()
-		case <-r.Context().Done():
-			return
-		}
-		t, err := of(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		q.c.write(w, r, http.StatusOK, t)
-	}
+// client returns a client of another controller.
+func (q *inquiry) client(p Peer) api.ClusterClient {
+	return api.NewClusterClient(asking{q}, "http://"+p.API, connect.WithReadMaxBytes(maxAnswer),
+		connect.WithAcceptCompression("gzip", nil, nil))
+}
+
+// asking proves with each request that a controller makes it.
+type asking struct{ *inquiry }
+
+// Do implements connect.HTTPClient.
+func (a asking) Do(r *http.Request) (*http.Response, error) {
+	a.c.cfg.Guard.Ask(r)
+	return a.http.Do(r)
 }
 
 // cluster is the state of the cluster. It fails only if this controller is stopping, or ctx ends.
@@ -237,7 +236,9 @@ func (q *inquiry) cluster(ctx context.Context) (ClusterStatus, error) {
 		return ClusterStatus{}, err
 	}
 	var list []Answer
-	for _, a := range askAll(ctx, q, "/v1/status", &own) {
+	for _, a := range askAll(ctx, q, &own, func(ctx context.Context, p api.ClusterClient) (proto.Message, error) {
+		return p.GetController(ctx, &emptypb.Empty{})
+	}) {
 		list = append(list, Answer{a.Name, a.API, a.Error, a.value})
 	}
 	return join(own.Name, list), nil
@@ -256,7 +257,8 @@ type answered[T any] struct {
 }
 
 // askAll asks all other controllers side by side, and adds what this one says.
-func askAll[T any](ctx context.Context, q *inquiry, path string, own *T) []answered[T] {
+func askAll[T any](ctx context.Context, q *inquiry, own *T,
+	call func(context.Context, api.ClusterClient) (proto.Message, error)) []answered[T] {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	peers := q.c.peers()
@@ -269,43 +271,36 @@ func askAll[T any](ctx context.Context, q *inquiry, path string, own *T) []answe
 			continue
 		}
 		asked.Go(func() {
-			said := new(T)
-			if err := q.ask(ctx, p, path, said); err != nil {
+			said, err := q.ask(ctx, p, call)
+			if err != nil {
 				a.Error = err.Error()
-			} else {
-				a.value = said
+				return
 			}
+			a.value = new(T)
+			mirror.Copy(a.value, said)
 		})
 	}
 	asked.Wait()
 	return list
 }
 
-// ask asks one controller, and decodes what it says.
-func (q *inquiry) ask(ctx context.Context, p Peer, path string, said any) error {
+// ask asks one controller.
+func (q *inquiry) ask(ctx context.Context, p Peer,
+	call func(context.Context, api.ClusterClient) (proto.Message, error)) (proto.Message, error) {
 	if p.API == "" {
-		return fmt.Errorf("%s was started with a cluster file that does not have %s", q.c.cfg.Name, p.Name)
+		return nil, fmt.Errorf("%s was started with a cluster file that does not have %s", q.c.cfg.Name, p.Name)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+path, nil)
-	if err != nil {
-		return err
-	}
-	q.c.cfg.Guard.Ask(req)
-	resp, err := q.http.Do(req)
-	switch in, ok := errors.AsType[*url.Error](err); {
-	case ok && in.Timeout():
-		return fmt.Errorf("no answer from %s within %v", p.API, askTimeout)
-	case ok:
-		return in.Err // it names the address
+	said, err := call(ctx, q.client(p))
+	in, is := errors.AsType[*url.Error](err)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("no answer from %s within %v", p.API, askTimeout)
+	case is:
+		return nil, in.Err // it names the address
 	case err != nil:
-		return err
+		return nil, fmt.Errorf("%s: %w", p.API, err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRequest)) // what can be read of the reason
-		return fmt.Errorf("%s: %s", resp.Status, strings.TrimSpace(string(text)))
-	}
-	return json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(said)
+	return said, nil
 }
 
 // peers returns this controller, those of its cluster file that were not removed from the cluster, and the members that

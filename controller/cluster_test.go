@@ -1,7 +1,7 @@
 package controller
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 )
 
@@ -93,35 +96,27 @@ func TestInquiry(t *testing.T) {
 		got, err := asked.Status(t.Context())
 		return err == nil && got.Leader == st.Name
 	})
-	serve := func(h http.HandlerFunc) string {
+	serve := func(h http.Handler) string {
 		server := httptest.NewServer(h)
 		t.Cleanup(server.Close)
 		return strings.TrimPrefix(server.URL, "http://")
 	}
-	asked.cfg.Peers = []Peer{{Name: "c8", ID: 8, API: serve(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the disk is full", http.StatusServiceUnavailable)
-	})}, {Name: asked.cfg.Name, ID: asked.cfg.Consensus.ID, API: "127.0.0.1:1"},
+	asked.cfg.Peers = []Peer{{Name: "c8", ID: 8, API: serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.Refuse(w, r, connect.CodeUnavailable, errors.New("the disk is full"))
+	}))}, {Name: asked.cfg.Name, ID: asked.cfg.Consensus.ID, API: "127.0.0.1:1"},
 		{Name: "c9", ID: 9, API: "127.0.0.1:1"}, {Name: st.Name, ID: id,
-			API: serve(func(w http.ResponseWriter, r *http.Request) {
-				now, err := leader.Status(r.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				leader.write(w, r, http.StatusOK, now)
-			})}}
+			API: serve(newAPI(leader).routes())}}
 	q := newInquiry(asked)
 	defer q.http.CloseIdleConnections()
-	w := httptest.NewRecorder()
-	answers(q, q.cluster)(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/cluster", nil))
-	var got ClusterStatus
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatalf("%s: %v", w.Body, err)
+	got, err := q.cluster(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	other := fmt.Sprint("c", (id+1)%3+1)
 	var names []string
 	for _, a := range got.Controllers {
 		names = append(names, a.Name)
-		why := map[string]string{"c8": "503 Service Unavailable: the disk is full", "c9": "connection refused",
+		why := map[string]string{"c8": "unavailable: the disk is full", "c9": "connection refused",
 			other: asked.cfg.Name + " was started with a cluster file that does not have " + other}[a.Name]
 		if !strings.Contains(a.Error, why) || (a.Error == "") != (why == "") || (a.Status == nil) != (why != "") {
 			t.Errorf("%s: error %q, status %v", a.Name, a.Error, a.Status)

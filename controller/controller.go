@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/controller/audit"
@@ -57,6 +58,7 @@ type Config struct {
 	HandlerTimeout time.Duration
 	SnapshotEvery  int              // entries from one snapshot to the next, at most; 0 is 200,000
 	Duty           *Duty            // of the leader of the first group; nil for none
+	Network        *Network         // what the API says of the network; nil for nothing
 	Optimizer      *OptimizerConfig // nil: no actor moves by itself
 	Audit          Auditor          // what the ledgers hold; nil for none
 	Guard          *access.Guard    // of API and REST; nil: everybody may do everything
@@ -87,9 +89,11 @@ type Controller struct {
 	optimizing   optimizing
 	incidents    *incident.Log      // of switches that are not served
 	switches     chan error         // the error that ended the service of switches
-	stopSwitches context.CancelFunc // ends homes too
-	leads        chan bool          // capacity 1, see tellDuty
-	tended       chan struct{}      // closed when the duty has ended
+	stopSwitches context.CancelFunc // ends homes and ending too
+	ending       context.Context    // of the streams of the API
+	journal      *journal
+	leads        chan bool     // capacity 1, see tellDuty
+	tended       chan struct{} // closed when the duty has ended
 	homes        sync.WaitGroup
 	hanging      atomic.Int64  // loops of groups that were given up and have not ended
 	rebuilt      atomic.Int64  // how often groups began anew, because they differed from other replicas
@@ -129,6 +133,7 @@ func Start(cfg Config) (*Controller, error) {
 		reassigned: reassignments{wake: make(chan struct{}, 1)}}
 	c.cfg.Consensus.Several = c.several()
 	c.cfg.Consensus.Patience = patience * cmp.Or(cfg.HandlerTimeout, watchdog.DefaultBudget)
+	c.journal = newJournal(cfg.Name)
 	c.router.elsewhere, c.router.lost = c.sendElsewhere, c.calls.Lost
 	c.incidents = incident.NewEvery(time.Minute, cfg.Logger)
 	if c.cfg.Audit == nil {
@@ -138,12 +143,13 @@ func Start(cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c.switches, c.stopSwitches = make(chan error, 1), cancel
+	c.switches, c.stopSwitches, c.ending = make(chan error, 1), cancel, ctx
 	// ends with stopSwitches
 	go func() { c.switches <- southbound.Serve(ctx, cfg.OpenFlow, c.southbound(), handler{c}) }()
-	var api *api
+	var serves *apiServer
 	if cfg.API != nil {
-		api = c.serveAPI(cfg.API)
+		serves = c.serveAPI(cfg.API)
+		c.homes.Go(func() { serves.sample(ctx) })
 	}
 	var rest *rest
 	if cfg.REST != nil {
@@ -155,7 +161,7 @@ func Start(cfg Config) (*Controller, error) {
 	if c.cfg.Optimizer != nil && c.several() {
 		c.homes.Go(func() { c.optimize(ctx) })
 	}
-	go c.run(api, rest)
+	go c.run(serves, rest)
 	return c, nil
 }
 
@@ -190,10 +196,26 @@ func (c *Controller) heardSystem(u consensus.Update, core *Core) error {
 	if len(moved) > 0 || all {
 		c.router.tell(RelocatedPayload(moved, all))
 	}
+	if core.role.Leading {
+		c.tellMoves(moved)
+	}
 	if u.Role != nil && u.Role.Leading && len(c.assigned.layout().Groups) == 0 {
 		c.beginGroups(core)
 	}
 	return nil
+}
+
+// maxToldMoves bounds the moves of one turn of the system group that are events.
+const maxToldMoves = 64
+
+// tellMoves makes events of actors that have a group, or another one.
+func (c *Controller) tellMoves(moved []ledger.Actor) {
+	for _, a := range moved[:min(len(moved), maxToldMoves)] {
+		if at, known := c.lives(a); known {
+			c.journal.add(&api.Event{Kind: api.EventKind_EVENT_KIND_MOVED, Actor: a.String(), Group: uint32(at.Group),
+				Text: fmt.Sprintf("%v lives in group %d", a, at.Group)})
+		}
+	}
 }
 
 // beginGroups asks for the first layout of a new cluster, which is that of the replicas that it was founded with.
@@ -249,7 +271,7 @@ var errNoSuccessor = errors.New("no other voter is reachable to take over the le
 
 // run is the goroutine that owns the controller. It ends with Close, or when the service of switches or a group fails,
 // and then stops the groups, the service and the API.
-func (c *Controller) run(api *api, rest *rest) {
+func (c *Controller) run(serves *apiServer, rest *rest) {
 	defer close(c.done)
 	c.err = c.wait()
 	for _, g := range c.groups.all() {
@@ -265,8 +287,8 @@ func (c *Controller) run(api *api, rest *rest) {
 	for _, g := range c.groups.all() {
 		close(g.released)
 	}
-	if api != nil {
-		c.err = errors.Join(c.err, api.close())
+	if serves != nil {
+		c.err = errors.Join(c.err, serves.close())
 	}
 	if rest != nil {
 		c.err = errors.Join(c.err, rest.close())

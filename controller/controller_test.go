@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +18,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
@@ -28,6 +29,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller/audit"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -408,15 +410,13 @@ func TestStatusAPI(t *testing.T) {
 		st, err := c.Status(t.Context())
 		return err == nil && len(st.Switches) == 2 && st.Leader != ""
 	})
-	resp, err := http.Get("http://" + l.Addr().String() + "/v1/status")
+	client := api.NewClusterClient(http.DefaultClient, "http://"+l.Addr().String())
+	said, err := client.GetController(t.Context(), &emptypb.Empty{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
 	var st Status
-	if err := json.NewDecoder(resp.Body).Decode(&st); err != nil {
-		t.Fatal(err)
-	}
+	mirror.Copy(&st, said)
 	http.DefaultClient.CloseIdleConnections()
 	if st.Name != fmt.Sprintf("c%d", id) || len(st.Switches) != 2 || st.Leader == "" ||
 		!slices.Equal(st.Apps, []string{"hub"}) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
@@ -26,6 +27,8 @@ type Core struct {
 	began   time.Time // when the first update came; see clock
 
 	role     consensus.Role
+	ruled    uint64 // the last leader that was known
+	resent   uint64 // commands that this leader has sent again when it took over its switches
 	applied  uint64 // index of the last committed entry
 	snapshot uint64 // index of the last snapshot
 	size     int    // bytes of that snapshot
@@ -133,6 +136,8 @@ type CoreConfig struct {
 	// Elapsed returns the time since any fixed moment, for the times of handlers.
 	Elapsed func() time.Duration
 	Guard   *watchdog.Guard // of the calls of applications; nil: nobody watches them
+	// Tell takes events for the API; nil: nobody does. It must not block.
+	Tell func(*api.Event)
 }
 
 // NewCore makes a Core that is a follower with an empty state.
@@ -243,6 +248,10 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
+	before, leaderless := c.ruled, c.leaderless
+	if r.Leader != 0 {
+		c.ruled = r.Leader
+	}
 	c.frames, c.comparison.mine, c.comparison.asked = nil, nil, false
 	clear(c.held) // each leader claims all switches again
 	c.requests, c.moves = nil, nil
@@ -283,8 +292,34 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	clear(c.claims)
 	c.bygone = 0
 	c.expiry = expiry{looked: now}
+	c.resent = 0
 	c.takeOverAll(now)
+	c.tellLeader(now, before, leaderless)
 	return nil
+}
+
+// tellLeader makes an event of this leader: who led before, and since when it has known no leader.
+func (c *Core) tellLeader(now time.Time, before uint64, since time.Time) {
+	if c.cfg.Tell == nil {
+		return
+	}
+	f := &api.Failover{From: c.cfg.Names[before], Term: c.role.Term, Switches: int32(len(c.sessions)),
+		Commands: c.resent}
+	if !since.IsZero() {
+		f.LeaderlessMs = float64(now.Sub(since)) / float64(time.Millisecond)
+	}
+	c.cfg.Tell(&api.Event{Kind: api.EventKind_EVENT_KIND_LEADER, Group: uint32(c.cfg.Group), Failover: f,
+		Text: fmt.Sprintf("%s leads group %d in term %d", c.cfg.Name, c.cfg.Group, c.role.Term)})
+}
+
+// tellFailure makes an event of an application that has failed.
+func (c *Core) tellFailure(f *ledger.Failure) {
+	c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
+		f.Input.String(), "err", f.Err, "stack", string(f.Stack))
+	if c.cfg.Tell != nil {
+		c.cfg.Tell(&api.Event{Kind: api.EventKind_EVENT_KIND_FAILED, Group: uint32(c.cfg.Group), App: f.App,
+			Input: f.Input.String(), Text: f.Err.Error(), Traceback: string(f.Stack)})
+	}
 }
 
 // clock is the time base of ledger time, in ns since 1970: the wall clock when this Core began, plus the monotonic time
@@ -328,8 +363,7 @@ func (c *Core) Turn(now time.Time) error {
 	c.sendFrames()
 	c.tellDirectory()
 	for _, f := range c.ledger.Failures() {
-		c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
-			f.Input.String(), "err", f.Err, "stack", string(f.Stack))
+		c.tellFailure(&f)
 	}
 	return c.compact()
 }

@@ -1,18 +1,14 @@
 package controller
 
-import (
-	"context"
-	"net/http"
-)
+import "context"
 
 // Duty is work outside the control path that only the leader does.
 type Duty struct {
 	// Run is called when the controller becomes leader. Its context ends when the controller is no longer the leader,
 	// or stops. Run must return soon after that, and is not called again before it has returned.
 	Run func(ctx context.Context, c *Controller)
-	// Path is a path of the API. The leader answers a GET with the result of Report, as JSON. Report is safe for
+	// Report returns what the duty has found out about links, with the fields of api.LinkReport. It is safe for
 	// concurrent use.
-	Path   string
 	Report func() any
 }
 
@@ -51,18 +47,4 @@ func (c *Controller) tend() {
 func (c *Controller) endDuty() {
 	close(c.leads)
 	<-c.tended
-}
-
-func (c *Controller) serveDuty(mux *routes) {
-	if c.cfg.Duty == nil {
-		return
-	}
-	mux.HandleFunc("GET "+c.cfg.Duty.Path, func(w http.ResponseWriter, r *http.Request) {
-		g := c.system()
-		if s := g.node.Status(); !s.Leading {
-			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
-			return
-		}
-		c.answer(w, r, c.cfg.Duty.Report(), nil)
-	})
 }

@@ -2,9 +2,6 @@ package controller
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -48,8 +45,12 @@ func TestDuty(t *testing.T) {
 
 // The leader reports. The others answer who leads.
 func TestDutyReport(t *testing.T) {
-	duty := &Duty{Path: "/v1/duty", Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
-		Report: func() any { return map[string]string{"all": "well"} }}
+	duty := &Duty{Run: func(ctx context.Context, _ *Controller) { <-ctx.Done() },
+		Report: func() any {
+			return struct {
+				FloorMs float64 `json:"floor_ms"`
+			}{7}
+		}}
 	s := newTestCluster(t, 0, hubs)
 	await.Until(s.t, "the leader to report, and the others to say who it is", func() bool {
 		id, st := s.leader()
@@ -58,23 +59,9 @@ func TestDutyReport(t *testing.T) {
 			with := &Controller{cfg: c.cfg, log: c.log}
 			with.groups.add(c.system())
 			with.cfg.Duty = duty
-			mux := &routes{ServeMux: http.NewServeMux()}
-			with.serveDuty(mux)
-			w := httptest.NewRecorder()
-			mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", duty.Path, nil))
-			var answer struct{ All, Leader string }
-			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-				t.Fatalf("controller %d answers %s: %v", i, w.Body, err)
-			}
-			switch w.Code {
-			case http.StatusOK:
-				if i == id && answer.All == "well" {
-					right++
-				}
-			case http.StatusMisdirectedRequest:
-				if i != id && answer.Leader == st.Name {
-					right++
-				}
+			r, err := newAPI(with).ListLinks(t.Context(), nil)
+			if i == id && err == nil && r.FloorMs == 7 || i != id && leaderIn(err) == st.Name {
+				right++
 			}
 		}
 		return right == len(s.controllers)

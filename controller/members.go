@@ -3,14 +3,11 @@ package controller
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
@@ -55,22 +52,6 @@ type NewMember struct {
 	Name    string `json:"name"`
 	ID      uint64 `json:"id"`
 	Address string `json:"address"`
-}
-
-// Refusal is the body of an answer that refuses a request.
-type Refusal struct {
-	Error  string `json:"error"`
-	Leader string `json:"leader,omitempty"` // send the request to this controller instead
-}
-
-// notLeading is the error of a controller that does not lead. It names the leader.
-type notLeading struct{ leader string }
-
-func (e *notLeading) Error() string {
-	if e.leader == "" {
-		return "no controller leads"
-	}
-	return fmt.Sprintf("controller %s leads", e.leader)
 }
 
 // memberName returns the name of a member: from the log, or else from this controller's cluster file.
@@ -234,32 +215,6 @@ func (g *group) checkChange(s consensus.Status, change MemberChange) error {
 	return nil
 }
 
-// changeTimeout bounds one step of a change. It is shorter than the write timeout of the API.
-const changeTimeout = 5 * time.Second
-
-func (c *Controller) serveMembers(mux *routes) {
-	mux.HandleFunc("GET /v1/members", func(w http.ResponseWriter, r *http.Request) {
-		g := c.system()
-		s := g.node.Status()
-		if !s.Leading && s.Leader != 0 {
-			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
-			return
-		}
-		m := g.members(s)
-		err := g.inLoop(r.Context(), func() { m.Stale = g.core.stale() })
-		c.answer(w, r, m, err)
-	})
-	serveChange(c, mux, "/v1/members", c.changeMembers)
-	serveChange(c, mux, "/v1/drain", func(ctx context.Context, _ struct{}) (Members, error) {
-		err := c.drain(ctx)
-		if err == nil {
-			c.log.Info("drained: it leads again only if no other controller does")
-		}
-		g := c.system()
-		return g.members(g.node.Status()), err
-	})
-}
-
 // drain drains the replicas of all groups.
 func (c *Controller) drain(ctx context.Context) (err error) {
 	groups := c.groups.all()
@@ -278,65 +233,4 @@ func (c *Controller) drain(ctx context.Context) (err error) {
 		err = errors.Join(err, <-results)
 	}
 	return err
-}
-
-// maxRequest bounds the body of a request, in bytes.
-const maxRequest = 4 << 10
-
-// serveChange serves requests that change something at once: change gets what is asked for, and returns the answer. Its
-// context ends after changeTimeout.
-func serveChange[Q, A any](c *Controller, mux *routes, path string,
-	change func(context.Context, Q) (A, error)) {
-	mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
-		var q Q
-		if !c.asked(w, r, &q) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		a, err := change(ctx, q)
-		c.answer(w, r, a, err)
-	})
-}
-
-// asked reads the body of a request that changes something. Its content type must be JSON, which protects against
-// cross-site requests: a web page in a browser cannot set that type without permission.
-func (c *Controller) asked(w http.ResponseWriter, r *http.Request, to any) bool {
-	if kind := r.Header.Get("Content-Type"); kind != "application/json" {
-		c.write(w, r, http.StatusUnsupportedMediaType,
-			Refusal{Error: fmt.Sprintf("content type %q: send application/json", kind)})
-		return false
-	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(to); err != nil {
-		c.write(w, r, http.StatusBadRequest, Refusal{Error: fmt.Sprintf("the request cannot be decoded: %v", err)})
-		return false
-	}
-	return true
-}
-
-func (c *Controller) answer(w http.ResponseWriter, r *http.Request, body any, err error) {
-	var elsewhere *notLeading
-	var absent *noApplication
-	switch {
-	case err == nil:
-		c.write(w, r, http.StatusOK, body)
-	case errors.As(err, &absent):
-		c.write(w, r, http.StatusNotFound, Refusal{Error: err.Error()})
-	case errors.As(err, &elsewhere) && elsewhere.leader != "":
-		c.write(w, r, http.StatusMisdirectedRequest, Refusal{err.Error(), elsewhere.leader})
-	case elsewhere != nil, errors.Is(err, consensus.ErrNotLeader), errors.Is(err, context.DeadlineExceeded):
-		c.write(w, r, http.StatusServiceUnavailable, Refusal{Error: err.Error()})
-	default:
-		c.write(w, r, http.StatusConflict, Refusal{Error: err.Error()})
-	}
-}
-
-func (c *Controller) write(w http.ResponseWriter, r *http.Request, code int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		c.log.Debug("answer not written", "to", r.RemoteAddr, "err", err)
-	}
 }

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -163,20 +162,3 @@ func (o *optimizing) get() Placement {
 }
 
 var errPinned = errors.New("the actor has been pinned")
-
-// servePlacement serves what the optimizer has decided, at the leader of the system group.
-func (c *Controller) servePlacement(mux *routes) {
-	mux.HandleFunc("GET /v1/placement", func(w http.ResponseWriter, r *http.Request) {
-		g := c.system()
-		switch s := g.node.Status(); {
-		case !c.several():
-			c.answer(w, r, nil, errOneGroup)
-		case !s.Leading:
-			c.answer(w, r, nil, &notLeading{g.memberName(s, s.Leader)})
-		default:
-			p := c.optimizing.get()
-			p.By = c.cfg.Name
-			c.answer(w, r, p, nil)
-		}
-	})
-}

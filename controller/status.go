@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
-	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -48,6 +44,8 @@ type Status struct {
 	Hanging int64 `json:"hanging_handlers"`
 	// Rebuilt is how often groups at this controller began anew, because their state differed from that of a majority.
 	Rebuilt int64 `json:"rebuilt,omitzero"`
+	// LastEvent is the number of the last event of this controller that it keeps.
+	LastEvent uint64 `json:"last_event,omitzero"`
 }
 
 // ElectionStatus says how fast this controller notices a leader that hangs. The death of a leader's process is noticed
@@ -168,7 +166,7 @@ func (c *Controller) Status(ctx context.Context) (Status, error) {
 			all.Switches[i].Assignment = row.Version
 		}
 	}
-	all.Hanging, all.Rebuilt = c.hanging.Load(), c.rebuilt.Load()
+	all.Hanging, all.Rebuilt, all.LastEvent = c.hanging.Load(), c.rebuilt.Load(), c.journal.number()
 	slices.SortFunc(all.Switches, func(a, b SwitchStatus) int { return strings.Compare(a.Switch, b.Switch) })
 	return all, nil
 }
@@ -334,76 +332,4 @@ func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbo
 		out.Why = "its agent is connected to " + name + " only, and nobody reaches the switch while " + name +
 			" is down: give the agent the cluster file with all controllers, and look why it does not reach them"
 	}
-}
-
-// api is the interface for operators and for the other controllers.
-type api struct {
-	*web
-	inquiry *inquiry
-}
-
-// serveAPI serves /metrics for Prometheus, and as JSON /v1/status, /v1/cluster, /v1/tally, /v1/actors, /v1/matrix,
-// /v1/advice, /v1/members, /v1/drain, /v1/move, /v1/pin, /v1/resume, /v1/forget, /v1/placement and
-// /v1/apps/{app}/tables, and what the leader's duty reports.
-func (c *Controller) serveAPI(l net.Listener) *api {
-	mux, asks := c.apiRoutes()
-	w := newWeb(c.log, &http.Server{Handler: c.guarded(mux), ReadTimeout: 5 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: mtls.WithConn})
-	w.start(l)
-	return &api{w, asks}
-}
-
-// routes are paths that are served.
-type routes struct {
-	*http.ServeMux
-	patterns []string
-}
-
-// HandleFunc is that of http.ServeMux.
-func (r *routes) HandleFunc(pattern string, h func(http.ResponseWriter, *http.Request)) {
-	r.patterns = append(r.patterns, pattern)
-	r.ServeMux.HandleFunc(pattern, h)
-}
-
-// guarded lets only those use a path who may: access has the roles.
-func (c *Controller) guarded(mux *routes) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, pattern := mux.Handler(r)
-		if pattern == "" {
-			mux.ServeHTTP(w, r) // it says that there is no such path
-			return
-		}
-		c.cfg.Guard.Serve(w, r, pattern, mux)
-	})
-}
-
-// apiRoutes are the paths of the API.
-func (c *Controller) apiRoutes() (*routes, *inquiry) {
-	mux := &routes{ServeMux: http.NewServeMux()}
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
-		s, err := c.Status(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		c.write(w, r, http.StatusOK, s)
-	})
-	mux.Handle("GET /metrics", c.metrics())
-	asks := newInquiry(c)
-	mux.HandleFunc("GET /v1/cluster", answers(asks, asks.cluster))
-	asks.serveTallies(mux)
-	c.serveMembers(mux)
-	serveChange(c, mux, "/v1/move", c.Move)
-	serveChange(c, mux, "/v1/pin", c.pin)
-	serveChange(c, mux, "/v1/resume", c.resume)
-	serveChange(c, mux, "/v1/forget", c.forget)
-	c.servePlacement(mux)
-	c.serveTables(mux)
-	c.serveDuty(mux)
-	return mux, asks
-}
-
-func (a *api) close() error {
-	defer a.inquiry.http.CloseIdleConnections()
-	return a.web.close()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -98,37 +97,27 @@ func (c *Controller) Revision(ctx context.Context, app string) (revision uint64,
 	return revision, nil
 }
 
-// running returns the groups of an application.
-func (c *Controller) running(app string) (groups []*group, err error) {
-	var runs []string
+// applications returns the names of the applications that run here.
+func (c *Controller) applications() (names []string) {
 	for _, g := range c.groups.all() {
 		for _, a := range g.cfg.Applications {
-			if !slices.Contains(runs, a.Name()) {
-				runs = append(runs, a.Name())
+			if !slices.Contains(names, a.Name()) {
+				names = append(names, a.Name())
 			}
-			if a.Name() == app {
-				groups = append(groups, g)
-			}
+		}
+	}
+	return names
+}
+
+// running returns the groups of an application.
+func (c *Controller) running(app string) (groups []*group, err error) {
+	for _, g := range c.groups.all() {
+		if application(g.cfg.Applications, app) != nil {
+			groups = append(groups, g)
 		}
 	}
 	if len(groups) == 0 {
-		return nil, &noApplication{app, runs}
+		return nil, &noApplication{app, c.applications()}
 	}
 	return groups, nil
-}
-
-// serveTables handles one request at a time, to bound its memory. It leaves out ledger.SecretTable.
-func (c *Controller) serveTables(mux *routes) {
-	turn := make(chan struct{}, 1)
-	mux.HandleFunc("GET /v1/apps/{app}/tables", func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		case <-r.Context().Done():
-			return
-		}
-		t, err := c.Tables(r.Context(), r.PathValue("app"))
-		t.Rows = slices.DeleteFunc(t.Rows, func(r ledger.Row) bool { return r.Table == ledger.SecretTable })
-		c.answer(w, r, t, err)
-	})
 }

@@ -1,15 +1,14 @@
 package controller
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -54,26 +53,30 @@ func TestTables(t *testing.T) {
 		}
 	}
 	id, _ := s.leader()
-	mux := &routes{ServeMux: http.NewServeMux()}
-	s.controllers[id].serveTables(mux)
-	ask := func(app string, want int, answer any) string {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/v1/apps/"+app+"/tables", nil))
-		if err := json.Unmarshal(w.Body.Bytes(), answer); err != nil || w.Code != want {
-			t.Fatalf("%s is answered %d, want %d (%v): %s", app, w.Code, want, err, w.Body)
+	serves := newAPI(s.controllers[id])
+	var rows []ledger.Row
+	for token, first := "", true; first || token != ""; first = false { // in pages, of one moment
+		r, err := serves.ListRows(t.Context(), &api.ListRowsRequest{Application: "counts", PageSize: 2, PageToken: token})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return w.Body.String()
+		var page Tables
+		mirror.Copy(&page, r)
+		rows, token = append(rows, page.Rows...), r.NextPageToken
+		if page.Release == "" || len(page.Rows) > 2 {
+			t.Errorf("a page is %+v", page)
+		}
 	}
-	var got Tables
-	ask("counts", http.StatusOK, &got)
-	if got.Release == "" || !reflect.DeepEqual(got.Rows, all[0].Rows[:3]) {
-		t.Errorf("the API of release %q has %v, want %v", got.Release, got.Rows, all[0].Rows[:3])
+	if !reflect.DeepEqual(rows, all[0].Rows[:3]) {
+		t.Errorf("the API has %v, want %v", rows, all[0].Rows[:3])
 	}
-	if text := ask("hub", http.StatusOK, &got); !strings.Contains(text, `"rows":[]`) {
-		t.Errorf("empty tables are %s", text)
-	}
-	var no Refusal
-	if ask("nobody", http.StatusNotFound, &no); !strings.Contains(no.Error, "counts, hub") {
-		t.Errorf("an application that is not there: %q; name those that are", no.Error)
+	for want, q := range map[string]*api.ListRowsRequest{
+		"counts, hub":        {Application: "nobody"},
+		"next_page_token":    {Application: "hub", PageToken: "x"},
+		"use 1 or more rows": {Application: "hub", PageSize: -1},
+	} {
+		if _, err := serves.ListRows(t.Context(), q); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", q, err, want)
+		}
 	}
 }

@@ -60,6 +60,7 @@ func (c *Core) claim(s *attached) {
 		return // its first event, SWITCH_UP, adds it to the ledger
 	}
 	c.ledger.Reachable(id, s.State().Epoch)
+	c.resent += uint64(r.Count)
 	c.send(s, r)
 }
 

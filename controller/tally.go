@@ -3,9 +3,12 @@ package controller
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/tally"
@@ -213,38 +216,30 @@ func messageName(r *ledger.Report, t tally.Type) string {
 	return of13.TypeName(uint8(t))
 }
 
-// serveTallies serves what this controller has counted at /v1/tally, where POST stops and starts that, and what all
-// have counted at /v1/actors, /v1/matrix and /v1/advice.
-func (q *inquiry) serveTallies(mux *routes) {
-	mux.HandleFunc("GET /v1/tally", answers(q, q.c.Tally))
-	mux.HandleFunc("POST /v1/tally", func(w http.ResponseWriter, r *http.Request) {
-		var counting Counting
-		if q.c.asked(w, r, &counting) {
-			q.c.answer(w, r, counting, q.c.count(r.Context(), counting))
-		}
-	})
-	mux.HandleFunc("GET /v1/actors", answers(q, func(ctx context.Context) (Actors, error) {
-		list, err := q.tallies(ctx)
-		all := joinActors(q.c.cfg.Name, list)
-		all.Leaderless = q.c.leaderless()
-		for i := range all.Actors {
-			a := &all.Actors[i]
-			a.Stays, a.Limit = q.c.stays(&a.ActorTally), q.c.limit(a.App)
-		}
-		return all, err
-	}))
-	mux.HandleFunc("GET /v1/matrix", answers(q, func(ctx context.Context) (Matrix, error) {
-		list, err := q.tallies(ctx)
-		m := joinMatrix(q.c.cfg.Name, list)
-		m.Leaderless = q.c.leaderless()
-		return m, err
-	}))
-	mux.HandleFunc("GET /v1/advice", answers(q, func(ctx context.Context) (Advice, error) {
-		list, err := q.tallies(ctx)
-		a := joinAdvice(q.c.cfg.Name, list, q.c.reasons())
-		a.Leaderless = q.c.leaderless()
-		return a, err
-	}))
+// actors is what the actors of the cluster have done.
+func (q *inquiry) actors(ctx context.Context) (Actors, error) {
+	list, err := q.tallies(ctx)
+	all := joinActors(q.c.cfg.Name, list)
+	all.Leaderless = q.c.leaderless()
+	for i := range all.Actors {
+		a := &all.Actors[i]
+		a.Stays, a.Limit = q.c.stays(&a.ActorTally), q.c.limit(a.App)
+	}
+	return all, err
+}
+
+func (q *inquiry) matrix(ctx context.Context) (Matrix, error) {
+	list, err := q.tallies(ctx)
+	m := joinMatrix(q.c.cfg.Name, list)
+	m.Leaderless = q.c.leaderless()
+	return m, err
+}
+
+func (q *inquiry) advice(ctx context.Context) (Advice, error) {
+	list, err := q.tallies(ctx)
+	a := joinAdvice(q.c.cfg.Name, list, q.c.reasons())
+	a.Leaderless = q.c.leaderless()
+	return a, err
 }
 
 // leaderless returns the groups with a replica here that knows no leader.
@@ -263,5 +258,7 @@ func (q *inquiry) tallies(ctx context.Context) ([]answered[Tally], error) {
 	if err != nil {
 		return nil, err
 	}
-	return askAll(ctx, q, "/v1/tally", &own), nil
+	return askAll(ctx, q, &own, func(ctx context.Context, p api.ClusterClient) (proto.Message, error) {
+		return p.GetTally(ctx, &emptypb.Empty{})
+	}), nil
 }

@@ -5,21 +5,22 @@
 package client
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
+	"net/url"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/controller"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
 // Client asks the controllers of one cluster. It is safe for concurrent use.
@@ -60,75 +61,91 @@ const (
 	statusTimeout = 3 * time.Second        // for the status of the cluster; a controller waits 1.5 s for the others
 	retryPause    = 50 * time.Millisecond  // before the same question again
 	catchUpPause  = 100 * time.Millisecond // how often a new member is looked at
-	maxRefusal    = 16 << 10               // bytes that are read of an answer that is not 200
+	maxAnswer     = 96 << 20               // bytes of an answer: the tables of an application have 64 MiB at most
 )
 
-// refused is an answer that is not 200.
+// refused is an error that a controller has answered.
 type refused struct {
-	code int
-	controller.Refusal
+	code   connect.Code
+	text   string
+	leader string // send the request to this controller instead
 }
 
-func (e *refused) Error() string { return e.Refusal.Error }
+func (e *refused) Error() string { return e.text }
 
 // later says that the same question may get another answer soon.
-func (e *refused) later() bool { return e.code == http.StatusServiceUnavailable }
+func (e *refused) later() bool { return e.code == connect.CodeUnavailable }
 
 // NotFound reports whether a controller answered that it does not have what was asked for: an application that does
 // not run, for example.
 func NotFound(err error) bool {
 	no, ok := errors.AsType[*refused](err)
-	return ok && no.code == http.StatusNotFound
+	return ok && no.code == connect.CodeNotFound
 }
 
-// call asks one controller.
-func (c *Client) call(ctx context.Context, to config.Controller, method, path string, body, answer any) error {
+// At is the API of one controller.
+type At struct {
+	api.ClusterClient
+	api.OperationsClient
+}
+
+// at returns the API of a controller.
+func (c *Client) at(to config.Controller) At {
+	options := []connect.ClientOption{connect.WithReadMaxBytes(maxAnswer),
+		connect.WithAcceptCompression("gzip", nil, nil)}
+	return At{api.NewClusterClient(c, "http://"+to.API, options...),
+		api.NewOperationsClient(c, "http://"+to.API, options...)}
+}
+
+// Do implements connect.HTTPClient: it adds the token to a request.
+func (c *Client) Do(r *http.Request) (*http.Response, error) {
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return c.http.Do(r)
+}
+
+// call asks one controller. What it answers is copied to answer, which has the fields of the message.
+func call[M proto.Message](ctx context.Context, c *Client, to config.Controller,
+	method func(At, context.Context) (M, error), answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	text, err := json.Marshal(body)
+	said, err := method(c.at(to), ctx)
 	if err != nil {
-		return err
+		return c.failure(to, err)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.API+path, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask controller %s: %w", to.Name, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return refusal(to, resp)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
-		return fmt.Errorf("answer of controller %s: %w", to.Name, err)
-	}
+	mirror.Copy(answer, said)
 	return nil
 }
 
-// refusal reads an answer that is not 200. A controller whose disk is full answers by a text.
-func refusal(from config.Controller, resp *http.Response) error {
-	r := &refused{code: resp.StatusCode}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-	if err != nil || json.Unmarshal(text, &r.Refusal) != nil || r.Refusal.Error == "" {
-		r.Refusal = controller.Refusal{Error: strings.TrimSpace(fmt.Sprintf("controller %s answers %s: %s", from.Name,
-			resp.Status, text))}
+// failure tells an error that a controller has answered from one of the connection to it.
+func (c *Client) failure(to config.Controller, err error) error {
+	in, is := errors.AsType[*connect.Error](err)
+	if !is || !connect.IsWireError(err) {
+		return fmt.Errorf("ask controller %s: %w", to.Name, cause(err))
+	}
+	r := &refused{code: in.Code(), text: in.Message()}
+	for _, d := range in.Details() {
+		if v, err := d.Value(); err == nil {
+			if p, is := v.(*api.Problem); is {
+				r.leader = p.Leader
+			}
+		}
 	}
 	return r
 }
 
-// Leader asks the controller that leads, and looks for it for 20 seconds at most, or for 5 to read something. body and
-// answer are JSON.
-func (c *Client) Leader(ctx context.Context, method, path string, body, answer any) error {
-	patience := patience
-	if method == http.MethodGet {
-		patience = readPatience
+// cause returns what is below an error of connect and of net/http: it names the address.
+func cause(err error) error {
+	if in, is := errors.AsType[*url.Error](err); is {
+		return in.Err
 	}
+	return err
+}
+
+// leader asks the controller that leads, and looks for it as long as patience says.
+func leader[M proto.Message](ctx context.Context, c *Client, patience time.Duration,
+	method func(At, context.Context) (M, error), answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	at := c.cluster.Controllers[0]
@@ -136,19 +153,19 @@ func (c *Client) Leader(ctx context.Context, method, path string, body, answer a
 	defer w.end()
 	for others := 1; ; {
 		w.asks(at.Name)
-		err := c.call(ctx, at, method, path, body, answer)
+		err := call(ctx, c, at, method, answer)
 		w.said(at.Name, err)
 		no, isRefusal := errors.AsType[*refused](err)
 		switch {
 		case err == nil:
 			return nil
-		case isRefusal && no.Leader != "":
-			leader, ok := c.cluster.Controller(no.Leader)
+		case isRefusal && no.leader != "":
+			to, ok := c.cluster.Controller(no.leader)
 			if !ok {
 				return fmt.Errorf("controller %s leads, and this cluster file does not have it; there are %v: use a "+
-					"file that does, or drain %s with one first", no.Leader, c.cluster.Names(), no.Leader)
+					"file that does, or drain %s with one first", no.leader, c.cluster.Names(), no.leader)
 			}
-			at = leader
+			at = to
 		case isRefusal && !no.later():
 			return err
 		default:

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 )
@@ -41,7 +41,7 @@ func (c *Client) Status(ctx context.Context) controller.ClusterStatus {
 func (c *Client) statusAt(ctx context.Context, n config.Controller) (s controller.ClusterStatus, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	err = c.call(ctx, n, http.MethodGet, "/v1/cluster", nil, &s)
+	err = call(ctx, c, n, plain(At.GetStatus), &s)
 	return s, err
 }
 
@@ -71,7 +71,9 @@ func (c *Client) Tables(ctx context.Context, app string) (*controller.Tables, er
 	defer w.end()
 	t, err := newest(ctx, c, w, func(ctx context.Context, n config.Controller) (*controller.Tables, error) {
 		var t controller.Tables
-		err := c.call(ctx, n, http.MethodGet, "/v1/apps/"+app+"/tables", nil, &t)
+		err := call(ctx, c, n, func(a At, ctx context.Context) (*api.Tables, error) {
+			return a.ListRows(ctx, &api.ListRowsRequest{Application: app})
+		}, &t)
 		if err == nil && t.Release != controller.Release() {
 			err = &otherRelease{n.Name, t.Release}
 		}

@@ -1,16 +1,32 @@
 package client
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
+
+// answering answers with a status.
+type answering struct {
+	api.UnimplementedClusterHandler
+	m *api.ClusterStatus
+}
+
+func (a answering) GetStatus(context.Context, *emptypb.Empty) (*api.ClusterStatus, error) {
+	return a.m, nil
+}
 
 // The client takes the first answer of a controller that has heard the leader and knows all controllers of the cluster
 // file, or else the one that says most.
@@ -43,11 +59,14 @@ func TestStatus(t *testing.T) {
 		cluster, asked := &config.Cluster{}, 0
 		for i, answer := range c.answers {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if asked++; answer == nil || r.URL.Path != "/v1/cluster" {
-					http.Error(w, "the disk is full", http.StatusServiceUnavailable)
-				} else if err := json.NewEncoder(w).Encode(answer); err != nil {
-					t.Error(err)
+				if asked++; answer == nil || r.URL.Path != api.ClusterGetStatusProcedure {
+					api.Refuse(w, r, connect.CodeUnavailable, errors.New("the disk is full"))
+					return
 				}
+				m := &api.ClusterStatus{}
+				mirror.Copy(m, answer)
+				_, h := api.NewClusterHandler(answering{m: m})
+				h.ServeHTTP(w, r)
 			}))
 			defer server.Close()
 			cluster.Controllers = append(cluster.Controllers, config.Controller{Name: []string{"c1", "c2", "c3"}[i],

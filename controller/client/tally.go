@@ -4,32 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 )
 
 // Actors asks what the actors of the cluster have done.
 func (c *Client) Actors(ctx context.Context) (controller.Actors, error) {
-	return anyone[controller.Actors](ctx, c, "/v1/actors")
+	return anyone[controller.Actors](ctx, c, plain(At.ListActors))
 }
 
 // Matrix asks how many messages of actors the controllers have exchanged.
 func (c *Client) Matrix(ctx context.Context) (controller.Matrix, error) {
-	return anyone[controller.Matrix](ctx, c, "/v1/matrix")
+	return anyone[controller.Matrix](ctx, c, plain(At.GetMatrix))
 }
 
 // Advice asks what limits how far the applications of the cluster scale.
 func (c *Client) Advice(ctx context.Context) (controller.Advice, error) {
-	return anyone[controller.Advice](ctx, c, "/v1/advice")
+	return anyone[controller.Advice](ctx, c, plain(At.GetAdvice))
 }
 
 // Count makes all controllers stop counting what actors do, or go on.
 func (c *Client) Count(ctx context.Context, on bool) error {
-	counting := controller.Counting{On: on}
 	for _, n := range c.cluster.Controllers {
-		if err := c.call(ctx, n, http.MethodPost, "/v1/tally", counting, new(controller.Counting)); err != nil {
+		err := call(ctx, c, n, func(a At, ctx context.Context) (*api.Counting, error) {
+			return a.SetCounting(ctx, &api.Counting{On: on})
+		}, new(controller.Counting))
+		if err != nil {
 			return err
 		}
 	}
@@ -37,13 +41,14 @@ func (c *Client) Count(ctx context.Context, on bool) error {
 }
 
 // anyone asks the controllers in turn for something about the whole cluster, until one answers.
-func anyone[T any](ctx context.Context, c *Client, path string) (answer T, err error) {
+func anyone[T any, M proto.Message](ctx context.Context, c *Client,
+	method func(At, context.Context) (M, error)) (answer T, err error) {
 	w := c.wait("waiting for an answer of the cluster")
 	defer w.end()
 	var errs []error
 	found := false
 	inTurn(ctx, c, w, askNext, func(ctx context.Context, n config.Controller) (t T, err error) {
-		err = c.call(ctx, n, http.MethodGet, path, nil, &t)
+		err = call(ctx, c, n, method, &t)
 		return t, err
 	}, func(a said[T]) bool {
 		if a.err != nil {

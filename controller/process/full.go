@@ -2,11 +2,15 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
 
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/consensus/storage/disk"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
@@ -62,8 +66,8 @@ func explain(ctx context.Context, cfg Config, me config.Controller,
 	says = new(atomic.Pointer[string])
 	says.Store(new(why.Error()))
 	server := &http.Server{ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, *says.Load(), http.StatusServiceUnavailable)
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			api.Refuse(w, r, connect.CodeUnavailable, errors.New(*says.Load()))
 		})}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(secure.API(l, cfg.Logger)) }() // ends with end

@@ -42,10 +42,11 @@ type Config struct {
 	Applications func() ([]ledger.Application, error)
 	// Duty makes what only the leader does; nil for none. Without TLS its argument is nil.
 	Duty          func(*access.Controller) *controller.Duty
-	Audit         string           // file to which every event and command is appended; "" for none
-	SnapshotEvery int              // entries, 0 for the default
-	Join          bool             // with an empty folder: it waits to be added to the running cluster
-	Reload        <-chan os.Signal // asks for Controller.Reload; nil for none
+	Network       *controller.Network // what the API says of the network; nil for nothing
+	Audit         string              // file to which every event and command is appended; "" for none
+	SnapshotEvery int                 // entries, 0 for the default
+	Join          bool                // with an empty folder: it waits to be added to the running cluster
+	Reload        <-chan os.Signal    // asks for Controller.Reload; nil for none
 	Logger        *slog.Logger
 }
 
@@ -230,6 +231,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 	if cfg.Duty != nil {
 		own.Duty = cfg.Duty(secure)
 	}
+	own.Network = cfg.Network
 	if cfg.Audit != "" {
 		file, err := audit.Open(cfg.Audit)
 		if err != nil {

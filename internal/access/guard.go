@@ -12,6 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/auditlog"
 	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/config"
@@ -127,7 +130,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, pattern string, ne
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
 		g.refused.Warn(host, "request refused", "remote", r.RemoteAddr, "path", r.URL.Path, "err", err)
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, err.Error(), http.StatusUnauthorized)
+		api.Refuse(w, r, connect.CodeUnauthenticated, err)
 		return
 	}
 	if who.token != "" {
@@ -139,7 +142,8 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, pattern string, ne
 	if !permitted {
 		next = refusal(who, n, r)
 	}
-	if g.audit == nil || reads(r) || n.record == never && permitted || n.record == ifKnown && g.open {
+	if g.audit == nil || reads(r) || (n.record == never || n.record == inside) && permitted ||
+		n.record == ifKnown && g.open {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -152,12 +156,29 @@ func refusal(who caller, n need, r *http.Request) http.Handler {
 	if reads(r) {
 		least = n.read
 	}
-	why := "nobody may do this"
+	why := errors.New("nobody may do this")
 	if least != "" {
-		why = fmt.Sprintf("%s may not do this: it needs the role %s; use a certificate of `holdfast pki issue %s`, or "+
+		why = fmt.Errorf("%s may not do this: it needs the role %s; use a certificate of `holdfast pki issue %s`, or "+
 			"a token of `holdfast token add %s`", who.Identity, least, least, least)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, why, http.StatusForbidden) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.Refuse(w, r, connect.CodePermissionDenied, why)
+	})
+}
+
+// Record records in the audit log a change that is about to be made, by the request with this context. If that is not
+// possible, it must not be made. end records what became of it, with a status of HTTP.
+func (g *Guard) Record(ctx context.Context, address, what, body string) (end func(status int, why string), err error) {
+	if g == nil || g.audit == nil {
+		return func(int, string) {}, nil
+	}
+	asked := auditlog.Request{Address: address, What: what, Body: body, CutOff: len(body) > maxRecorded}
+	asked.Body = strings.ToValidUTF8(asked.Body[:min(len(body), maxRecorded)], "")
+	if who, _ := ctx.Value(callerKey{}).(caller); who.by != "" {
+		asked.Who, asked.By = who.String(), who.by
+	}
+	id, err := g.audit.Begin(ctx, asked)
+	return func(status int, why string) { g.audit.End(id, status, why) }, err
 }
 
 // maxRecorded bounds what the audit log has of the body of a request, and of the answer to one that failed.

@@ -68,6 +68,14 @@ func (g *guarded) ask(method, pattern, token string) (code int, who string, text
 	}
 	w := httptest.NewRecorder()
 	g.Serve(w, r, pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if needs[pattern].record == inside {
+			end, err := g.Record(r.Context(), r.RemoteAddr, "POST /path", `{"id":7}`)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				return
+			}
+			defer end(http.StatusOK, "")
+		}
 		id, _ := IdentityOf(r.Context())
 		who = id.String()
 		if r.Header.Get("Authorization") != "" {
@@ -88,16 +96,16 @@ func TestRoles(t *testing.T) {
 		method, pattern string
 		may             []pki.Role
 	}{
-		{"GET", "GET /v1/status", []pki.Role{v, o, a}},
-		{"HEAD", "GET /v1/members", []pki.Role{v, o, a}},
-		{"POST", "POST /v1/members", []pki.Role{a}},
-		{"POST", "POST /v1/drain", []pki.Role{o, a}},
-		{"POST", "POST /v1/forget", []pki.Role{o, a}},
+		{"GET", "/holdfast.v1.Cluster/GetController", []pki.Role{v, o, a}},
+		{"POST", "/holdfast.v1.Cluster/ListMembers", []pki.Role{v, o, a}},
+		{"POST", "/holdfast.v1.Operations/ChangeMembers", []pki.Role{a}},
+		{"POST", "/holdfast.v1.Operations/Drain", []pki.Role{o, a}},
+		{"POST", "/holdfast.v1.Operations/Forget", []pki.Role{o, a}},
 		{"GET", Applications, []pki.Role{v, o, a, c}},
 		{"POST", Applications, []pki.Role{o, a, c}},
 		{"DELETE", Applications, []pki.Role{o, a, c}},
 		{"POST", "/holdfast.store.v1.Store/Do", []pki.Role{v, o, a, c}},
-		{"POST", "POST /v1/unknown", nil},
+		{"POST", "/holdfast.v1.Operations/Unknown", nil},
 	} {
 		for role, secret := range g.tokens {
 			want, name := http.StatusForbidden, ""
@@ -121,10 +129,10 @@ func TestRoles(t *testing.T) {
 	if reads(r) {
 		t.Error("a WebSocket counts as reading")
 	}
-	if code, who, _ := g.ask("GET", "GET /v1/status", g.key.Token()); code != http.StatusOK || who != "viewer controllers" {
+	if code, who, _ := g.ask("GET", "/holdfast.v1.Cluster/GetController", g.key.Token()); code != http.StatusOK || who != "viewer controllers" {
 		t.Errorf("another controller gets %d as %q", code, who)
 	}
-	if code, _, _ := g.ask("POST", "POST /v1/drain", g.key.Token()); code != http.StatusForbidden {
+	if code, _, _ := g.ask("POST", "/holdfast.v1.Operations/Drain", g.key.Token()); code != http.StatusForbidden {
 		t.Errorf("with what controllers send each other one gets %d", code)
 	}
 }
@@ -136,10 +144,10 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &guarded{Guard: open}
-	if code, _, text := g.ask("POST", "POST /v1/members", ""); code != http.StatusOK {
+	if code, _, text := g.ask("POST", "/holdfast.v1.Operations/ChangeMembers", ""); code != http.StatusOK {
 		t.Errorf("%d: %s", code, text)
 	}
-	if code, _, _ := g.ask("POST", "POST /v1/unknown", ""); code != http.StatusForbidden {
+	if code, _, _ := g.ask("POST", "/holdfast.v1.Operations/Unknown", ""); code != http.StatusForbidden {
 		t.Errorf("an unknown path gets %d", code)
 	}
 	with := newGuarded(t)
@@ -157,15 +165,15 @@ func TestOpen(t *testing.T) {
 // written, nothing is changed.
 func TestAudit(t *testing.T) {
 	g := newGuarded(t)
-	g.ask("GET", "GET /v1/status", g.tokens[pki.Viewer])
-	g.ask("POST", "POST /v1/drain", g.tokens[pki.Operator])
-	g.ask("POST", "POST /v1/members", g.tokens[pki.Operator])
+	g.ask("GET", "/holdfast.v1.Cluster/GetController", g.tokens[pki.Viewer])
+	g.ask("POST", "/holdfast.v1.Operations/Drain", g.tokens[pki.Operator])
+	g.ask("POST", "/holdfast.v1.Operations/ChangeMembers", g.tokens[pki.Operator])
 	g.ask("POST", "/holdfast.store.v1.Store/Do", g.tokens[pki.Operator])
-	g.ask("POST", "POST /v1/drain", "") // an unknown peer does not fill the log
+	g.ask("POST", "/holdfast.v1.Operations/Drain", "") // an unknown peer does not fill the log
 	if err := g.close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, who, _ := g.ask("POST", "POST /v1/drain", g.tokens[pki.Operator]); code != http.StatusServiceUnavailable ||
+	if code, who, _ := g.ask("POST", "/holdfast.v1.Operations/Drain", g.tokens[pki.Operator]); code != http.StatusServiceUnavailable ||
 		who != "" {
 		t.Errorf("without an audit log a change gets %d", code)
 	}

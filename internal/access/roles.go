@@ -22,32 +22,46 @@ const (
 	always  recording = iota
 	ifKnown           // if one has to say who one is
 	never             // it is data, of which there is too much
+	inside            // whoever serves it records what it changes, by Guard.Record; what is refused is recorded before
 )
 
 // Applications is the path for everything that applications serve over HTTP and that has no path of its own in needs:
 // handlers of applications in Go, and applications of Ryu.
 const Applications = "/"
 
+// viewing is for what only reads, also where a request to read is a POST.
+var viewing = need{read: pki.Viewer, change: pki.Viewer, record: never}
+
 // needs has each path that controllers serve, as a pattern of http.ServeMux. A path that is missing is for nobody.
 var needs = map[string]need{
-	"GET /v1/status":            {read: pki.Viewer},
-	"GET /v1/cluster":           {read: pki.Viewer},
-	"GET /v1/tally":             {read: pki.Viewer},
-	"POST /v1/tally":            {change: pki.Operator},
-	"GET /v1/actors":            {read: pki.Viewer},
-	"GET /v1/matrix":            {read: pki.Viewer},
-	"GET /metrics":              {read: pki.Viewer},
-	"GET /v1/advice":            {read: pki.Viewer},
-	"GET /v1/placement":         {read: pki.Viewer},
-	"GET /v1/links":             {read: pki.Viewer},
-	"GET /v1/apps/{app}/tables": {read: pki.Viewer},
-	"GET /v1/members":           {read: pki.Viewer},
-	"POST /v1/members":          {change: pki.Admin},
-	"POST /v1/drain":            {change: pki.Operator},
-	"POST /v1/move":             {change: pki.Operator},
-	"POST /v1/pin":              {change: pki.Operator},
-	"POST /v1/resume":           {change: pki.Operator},
-	"POST /v1/forget":           {change: pki.Operator},
+	"GET /metrics":      {read: pki.Viewer},
+	"GET /openapi.json": {read: pki.Viewer},
+
+	"/holdfast.v1.Cluster/GetStatus":     viewing,
+	"/holdfast.v1.Cluster/GetController": viewing,
+	"/holdfast.v1.Cluster/ListMembers":   viewing,
+	"/holdfast.v1.Cluster/ListActors":    viewing,
+	"/holdfast.v1.Cluster/GetMatrix":     viewing,
+	"/holdfast.v1.Cluster/GetAdvice":     viewing,
+	"/holdfast.v1.Cluster/GetPlacement":  viewing,
+	"/holdfast.v1.Cluster/GetTally":      viewing,
+	"/holdfast.v1.Cluster/GetTopology":   viewing,
+	"/holdfast.v1.Cluster/ListLinks":     viewing,
+	"/holdfast.v1.Cluster/ListRows":      viewing,
+	"/holdfast.v1.Cluster/ListEvents":    viewing,
+	"/holdfast.v1.Cluster/Watch":         viewing,
+
+	"/holdfast.v1.Operations/Move":          {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/Pin":           {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/Resume":        {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/Forget":        {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/Drain":         {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/SetCounting":   {change: pki.Operator, record: inside},
+	"/holdfast.v1.Operations/ChangeMembers": {change: pki.Admin, record: inside},
+
+	"/grpc.health.v1.Health/":                    viewing,
+	"/grpc.reflection.v1.ServerReflection/":      viewing,
+	"/grpc.reflection.v1alpha.ServerReflection/": viewing,
 
 	Applications: {read: pki.Viewer, change: pki.Operator, clients: true, record: ifKnown},
 

@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"log/slog"
-	"net/http"
 	"slices"
 	"time"
 
@@ -39,7 +38,7 @@ The leader answers, since only it reads the databases of the switches.`,
 			}
 			defer o.Close()
 			var r setup.Report
-			err = o.Leader(cmd.Context(), http.MethodGet, linksPath, nil, &r)
+			err = o.Links(cmd.Context(), &r)
 			if client.NotFound(err) {
 				return errors.New("application liveness does not run: put recovery, or liveness, among the apps of " +
 					"the cluster file")
@@ -58,8 +57,6 @@ The leader answers, since only it reads the databases of the switches.`,
 	return cmd
 }
 
-const linksPath = "/v1/links"
-
 // watchLinks returns what makes the duty of the leader to set up BFD, if application liveness runs; else nil.
 func watchLinks(s *config.Cluster, log *slog.Logger) func(*access.Controller) *controller.Duty {
 	if !slices.Contains(withRequirements(s.Apps), liveness.Name) {
@@ -71,6 +68,6 @@ func watchLinks(s *config.Cluster, log *slog.Logger) func(*access.Controller) *c
 		if secure != nil {
 			cfg.DialTLS = secure.DialDatabase
 		}
-		return setup.New(cfg).Duty(linksPath)
+		return setup.New(cfg).Duty()
 	}
 }

@@ -2,7 +2,7 @@ package command
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,32 +11,87 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
-// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their cluster file.
-func fakes(t *testing.T, answer func(name, request, body string) (int, any)) string {
+// refusal is an answer of a controller that refuses a request.
+type refusal struct {
+	Error  string
+	Leader string // send the request to this controller instead
+}
+
+// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their cluster file. The function gets the
+// name of a controller, the name of a method, and the request as JSON. It returns a structure, or a refusal.
+func fakes(t *testing.T, answer func(name, method, body string) (connect.Code, any)) string {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("controllers:\n")
 	for i := 1; i <= 3; i++ {
 		name := fmt.Sprint("c", i)
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
+			service, method, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+			found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
+			if err != nil {
+				t.Errorf("%s: %v", r.URL.Path, err)
+				return
+			}
+			of := found.(protoreflect.MethodDescriptor)
+			code, text := answer(name, method, asJSON(t, r, of))
+			if no, is := text.(refusal); is {
+				refused := connect.NewError(code, errors.New(no.Error))
+				if d, err := connect.NewErrorDetail(&api.Problem{Leader: no.Leader}); err == nil {
+					refused.AddDetail(d)
+				}
+				_ = connect.NewErrorWriter().Write(w, r, refused)
+				return
+			}
+			m := messageOf(t, of.Output())
+			mirror.Copy(m, text)
+			out, err := proto.Marshal(m)
 			if err != nil {
 				t.Error(err)
 			}
-			code, text := answer(name, r.Method+" "+r.URL.Path, string(body))
-			w.WriteHeader(code)
-			if err := json.NewEncoder(w).Encode(text); err != nil {
-				t.Error(err)
-			}
+			w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+			_, _ = w.Write(out)
 		}))
 		t.Cleanup(srv.Close)
 		fmt.Fprintf(&b, "  - {name: %s, id: %d, peer: \"127.0.0.1:%d\", openflow: \"127.0.0.1:%d\", api: \"%s\"}\n",
 			name, i, i, 10+i, srv.Listener.Addr())
 	}
 	return writeCluster(t, b.String())
+}
+
+func messageOf(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		t.Error(err)
+	}
+	return kind.New().Interface()
+}
+
+// asJSON returns a request. What it has as a query is that of a method without side effects.
+func asJSON(t *testing.T, r *http.Request, of protoreflect.MethodDescriptor) string {
+	m := messageOf(t, of.Input())
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = proto.Unmarshal(body, m)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		t.Error(err)
+	}
+	return strings.ReplaceAll(string(text), " ", "")
 }
 
 // three returns the members c1, c2 and c3.
@@ -52,27 +107,27 @@ func three() controller.Members {
 // TestMember: commands find the leader through a follower, retry until the change is done, and print the result.
 func TestMember(t *testing.T) {
 	var posts []string
-	cluster := fakes(t, func(name, request, body string) (int, any) {
+	cluster := fakes(t, func(name, request, body string) (connect.Code, any) {
 		m := three()
 		switch {
 		case name != "c2":
-			return http.StatusMisdirectedRequest, controller.Refusal{Error: "controller c2 leads", Leader: "c2"}
-		case request == "GET /v1/members":
-			return http.StatusOK, m
-		case strings.Contains(body, `"remove":3`):
-			return http.StatusConflict, controller.Refusal{Error: "not that one"}
+			return connect.CodeFailedPrecondition, refusal{Error: "controller c2 leads", Leader: "c2"}
+		case request == "ListMembers":
+			return 0, m
+		case strings.Contains(body, `"remove":"3"`):
+			return connect.CodeFailedPrecondition, refusal{Error: "not that one"}
 		}
 		posts = append(posts, body)
 		m.Members[0].Votes = false
 		switch len(posts) {
 		case 1:
-			return http.StatusServiceUnavailable, controller.Refusal{Error: "soon"}
+			return connect.CodeUnavailable, refusal{Error: "soon"}
 		case 2:
 			m.Waiting = &controller.Member{Name: "c9", Match: 7}
 		default:
 			m.Done = true
 		}
-		return http.StatusOK, m
+		return 0, m
 	})
 	code, out, stderr := invoke(t.Context(), "member", "list", "--config", cluster)
 	want := `CONTROLLER  ID  ADDRESS      ROLE   CONNECTED  HAS
@@ -87,7 +142,7 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 		cluster); code != 0 || !strings.Contains(out, "learner") {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
-	if want := `{"add":{"name":"c9","id":9,"address":"127.0.0.1:9"},"remove":1}`; len(posts) != 3 || posts[0] != want ||
+	if want := `{"add":{"name":"c9","id":"9","address":"127.0.0.1:9"},"remove":"1"}`; len(posts) != 3 || posts[0] != want ||
 		posts[2] != want {
 		t.Errorf("asked for %q, want %s three times", posts, want)
 	}
@@ -115,19 +170,19 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 
 func TestDrainCommand(t *testing.T) {
 	asked := 0
-	cluster := fakes(t, func(name, request, _ string) (int, any) {
+	cluster := fakes(t, func(name, request, _ string) (connect.Code, any) {
 		switch {
-		case request == "POST /v1/drain" && name == "c2":
+		case request == "Drain" && name == "c2":
 			if asked++; asked == 1 {
-				return http.StatusServiceUnavailable, controller.Refusal{Error: "soon"}
+				return connect.CodeUnavailable, refusal{Error: "soon"}
 			}
-			return http.StatusOK, controller.Members{Leader: "c3"}
-		case request == "POST /v1/drain":
-			return http.StatusConflict, controller.Refusal{Error: "nobody else can lead"}
+			return 0, controller.Members{Leader: "c3"}
+		case request == "Drain":
+			return connect.CodeFailedPrecondition, refusal{Error: "nobody else can lead"}
 		case name == "c2":
-			return http.StatusOK, three()
+			return 0, three()
 		}
-		return http.StatusMisdirectedRequest, controller.Refusal{Error: "controller c2 leads", Leader: "c2"}
+		return connect.CodeFailedPrecondition, refusal{Error: "controller c2 leads", Leader: "c2"}
 	})
 	if code, out, stderr := invoke(t.Context(), "drain", "--config", cluster); code != 0 ||
 		out != "c2 is drained until it is restarted; c3 leads\n" {

@@ -1,10 +1,11 @@
 package command
 
 import (
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"connectrpc.com/connect"
 
 	"github.com/holdfast-sdn/holdfast/controller"
 )
@@ -13,15 +14,15 @@ import (
 // network is protected.
 func TestPaths(t *testing.T) {
 	var protected atomic.Bool
-	cluster := fakes(t, func(name, request, _ string) (int, any) {
+	cluster := fakes(t, func(_, request, body string) (connect.Code, any) {
 		switch {
-		case request == "GET /v1/apps/topology/tables":
-			return http.StatusOK, switchesOf("c1", 9, 1, 2)
-		case request == "GET /v1/apps/recovery/tables" && protected.Load():
-			return http.StatusOK, controller.Tables{Application: "recovery", Release: controller.Release(),
+		case request == "ListRows" && strings.Contains(body, "topology"):
+			return 0, switchesOf("c1", 9, 1, 2)
+		case request == "ListRows" && strings.Contains(body, "recovery") && protected.Load():
+			return 0, controller.Tables{Application: "recovery", Release: controller.Release(),
 				Leader: "c1"}
 		}
-		return http.StatusNotFound, controller.Refusal{Error: `no application "recovery" runs here; there are topology`}
+		return connect.CodeNotFound, refusal{Error: `no application "recovery" runs here; there are topology`}
 	})
 	for _, c := range []struct {
 		args      string

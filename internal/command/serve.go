@@ -93,6 +93,7 @@ func serve(ctx context.Context, cfg process.Config) error {
 	}
 	cfg.Applications = func() ([]ledger.Application, error) { return newApplications(cfg.Cluster) }
 	cfg.Duty = watchLinks(cfg.Cluster, cfg.Logger)
+	cfg.Network = showNetwork(cfg.Cluster)
 	if len(cfg.Cluster.Ryu.Files) > 0 { // also under nohup: a hangup does no harm then
 		reload := make(chan os.Signal, 1)
 		signal.Notify(reload, syscall.SIGHUP)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -69,7 +68,7 @@ func detection(ctx context.Context, o *client.Client, leader *controller.Status)
 		return nil
 	}
 	var r setup.Report
-	if err := o.Leader(ctx, http.MethodGet, linksPath, nil, &r); err != nil {
+	if err := o.Links(ctx, &r); err != nil {
 		return nil
 	}
 	if d := r.Detection(); d.Links > 0 {

@@ -1,12 +1,17 @@
 package command
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
+	"connectrpc.com/connect"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
+	"github.com/holdfast-sdn/holdfast/network/show"
 )
 
 // switchesOf returns the tables of application topology with these switches, which have no ports.
@@ -33,7 +38,7 @@ func ofRelease(name string) controller.Tables {
 // The answer of a controller that knows a leader is used. Otherwise that of the controller with most of the log is
 // used, with a warning.
 func TestTopology(t *testing.T) {
-	down, without := controller.Refusal{Error: "the controller is stopping"}, controller.Refusal{Error: "there are hub"}
+	down, without := refusal{Error: "the controller is stopping"}, refusal{Error: "there are hub"}
 	broken := switchesOf("c1", 9, 3)
 	broken.Rows[0].Value = []byte{0x81, 0xf6}
 	for _, c := range []struct {
@@ -69,17 +74,17 @@ func TestTopology(t *testing.T) {
 		{"nobody answers", map[string]any{"c1": down, "c2": down, "c3": down}, "", "", "is stopping", exitFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cluster := fakes(t, func(name, request, _ string) (int, any) {
-				if request != "GET /v1/apps/topology/tables" {
+			cluster := fakes(t, func(name, request, _ string) (connect.Code, any) {
+				if request != "ListRows" {
 					t.Errorf("%s is asked %s", name, request)
 				}
 				if c.answers[name] == down {
-					return http.StatusServiceUnavailable, down
+					return connect.CodeUnavailable, down
 				}
 				if c.answers[name] == without {
-					return http.StatusNotFound, without
+					return connect.CodeNotFound, without
 				}
-				return http.StatusOK, c.answers[name]
+				return 0, c.answers[name]
 			})
 			args := append(strings.Fields("topology "+c.args), "--config", cluster)
 			code, out, errs := invoke(t.Context(), args...)
@@ -92,11 +97,21 @@ func TestTopology(t *testing.T) {
 }
 
 func TestTopologyWithoutTheApplication(t *testing.T) {
-	cluster := fakes(t, func(string, string, string) (int, any) {
-		return http.StatusNotFound, controller.Refusal{Error: `no application "topology" runs here; there are hub`}
+	cluster := fakes(t, func(string, string, string) (connect.Code, any) {
+		return connect.CodeNotFound, refusal{Error: `no application "topology" runs here; there are hub`}
 	})
 	code, _, errs := invoke(t.Context(), "topology", "--config", cluster)
 	if code != exitFailed || !strings.Contains(errs, "there are hub: put it among the apps of the cluster file") {
 		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+// What the API says of the network and of its links has the fields of what is shown here.
+func TestNetworkMirrors(t *testing.T) {
+	for _, c := range []struct{ message, structure any }{{&api.Topology{}, show.Topology{}},
+		{&api.LinkReport{}, setup.Report{}}} {
+		if missing := mirror.Check(c.message, c.structure); len(missing) > 0 {
+			t.Errorf("%T lacks %v of %T", c.message, missing, c.structure)
+		}
 	}
 }

@@ -6,15 +6,14 @@ package calm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
@@ -246,22 +245,9 @@ func (n *torus) links(ctx context.Context) (r setup.Report, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	for _, c := range n.controllers.Controllers() {
-		var req *http.Request
-		if req, err = http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.API+"/v1/links", nil); err != nil {
-			return r, err
+		if err = cluster.Ask(ctx, c, api.ClusterClient.ListLinks, &r); err == nil {
+			return r, nil
 		}
-		resp, failed := http.DefaultClient.Do(req)
-		if failed != nil {
-			err = failed
-			continue
-		}
-		if resp.StatusCode == http.StatusOK {
-			err = json.NewDecoder(resp.Body).Decode(&r)
-			resp.Body.Close()
-			return r, err
-		}
-		resp.Body.Close()
-		err = fmt.Errorf("links of %s: %s", c.Name, resp.Status)
 	}
 	return r, err
 }

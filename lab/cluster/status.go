@@ -2,10 +2,16 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
+	"fmt"
 	"slices"
 	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
 // Status is the part of a controller's status that callers need.
@@ -83,7 +89,7 @@ func (s Status) Reached(target Status) bool {
 func (n *Controller) Status(ctx context.Context) (s Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	err = n.get(ctx, "/v1/status", &s)
+	err = Ask(ctx, n, api.ClusterClient.GetController, &s)
 	return s, err
 }
 
@@ -92,20 +98,22 @@ func (n *Controller) cluster(ctx context.Context) ([]GroupStatus, []SwitchStatus
 	var s Status
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // it waits 1.5 s for the others
 	defer cancel()
-	err := n.get(ctx, "/v1/cluster", &s)
+	err := Ask(ctx, n, api.ClusterClient.GetStatus, &s)
 	return s.Groups, s.Switches, err
 }
 
-// get decodes what the API of a controller has at a path.
-func (n *Controller) get(ctx context.Context, path string, to any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.API+path, nil)
+// Ask asks a controller over its API, and copies the answer to a structure with the same fields.
+func Ask[M proto.Message](ctx context.Context, n *Controller,
+	method func(api.ClusterClient, context.Context, *emptypb.Empty) (M, error), to any) error {
+	m, err := method(n.Client(), ctx, &emptypb.Empty{})
 	if err != nil {
-		return err
+		return fmt.Errorf("ask %s: %w", n.Name, err)
 	}
-	resp, err := n.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(to)
+	mirror.Copy(to, m)
+	return nil
+}
+
+// Client is a client of the API of the controller.
+func (n *Controller) Client() api.ClusterClient {
+	return api.NewClusterClient(n.client, "http://"+n.API, connect.WithAcceptCompression("gzip", nil, nil))
 }

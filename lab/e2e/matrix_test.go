@@ -1,13 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/advice"
 	"github.com/holdfast-sdn/holdfast/controller/top"
@@ -34,7 +38,7 @@ func TestMatrix(t *testing.T) {
 	var m controller.Matrix
 	for _, n := range s.Controllers() {
 		await.Until(t, "the matrix of "+n.Name, func() bool {
-			s.get(n, "/v1/matrix", &m)
+			get(s.testCluster, n, api.ClusterClient.GetMatrix, &m)
 			return messages(m, sender, center) > packets && messages(m, center, receiver) >= packets
 		})
 	}
@@ -82,7 +86,7 @@ func TestMatrix(t *testing.T) {
 func (s *streamCluster) centralised(packets int) {
 	s.t.Helper()
 	var a controller.Actors
-	s.get(s.Controllers()[0], "/v1/actors", &a)
+	get(s.testCluster, s.Controllers()[0], api.ClusterClient.ListActors, &a)
 	i := slices.IndexFunc(a.Handlers, func(h controller.HandlerView) bool {
 		return h.App == exchange.Name && h.Message == "PACKET_IN"
 	})
@@ -102,7 +106,7 @@ func (s *streamCluster) centralised(packets int) {
 func (s *streamCluster) advised() {
 	s.t.Helper()
 	var a controller.Advice
-	s.get(s.Controllers()[0], "/v1/advice", &a)
+	get(s.testCluster, s.Controllers()[0], api.ClusterClient.GetAdvice, &a)
 	if len(a.Items) == 0 || a.Items[0].Kind != advice.Centralised || a.Items[0].App != exchange.Name ||
 		a.Items[0].Message != "PACKET_IN" || !strings.Contains(a.Items[0].Why, "exchange.go") {
 		s.t.Errorf("advice %+v", a)
@@ -122,13 +126,9 @@ func messages(m controller.Matrix, from, to string) uint64 {
 	return 0
 }
 
-// get decodes what the API of a controller has at a path.
-func (s *testCluster) get(c *cluster.Controller, path string, to any) {
+// get asks a controller over its API, and copies the answer to a structure.
+func get[M proto.Message](s *testCluster, c *cluster.Controller,
+	method func(api.ClusterClient, context.Context, *emptypb.Empty) (M, error), to any) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.ctx, http.MethodGet, "http://"+c.API+path, nil)
-	s.check(err)
-	resp, err := client.Do(req)
-	s.check(err)
-	defer resp.Body.Close()
-	s.check(json.NewDecoder(resp.Body).Decode(to))
+	s.check(cluster.Ask(s.ctx, c, method, to))
 }

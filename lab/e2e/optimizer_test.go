@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
@@ -132,7 +133,7 @@ func (s meters) optimized(what string, far []int, ok func(controller.Placement) 
 	want := float64(len(far)) / float64(len(s.switches))
 	await.Until(s.t, what, func() (yes bool) {
 		var p controller.Placement
-		s.get(s.leader(), "/v1/placement", &p)
+		get(s.testCluster, s.leader(), api.ClusterClient.GetPlacement, &p)
 		return ok(p) && p.Local > 0 && math.Abs(p.Crossing/(p.Local+p.Crossing)-want) < 0.05
 	})
 	return shown[controller.Placement](s, "placement")
@@ -208,7 +209,7 @@ func (s meters) crossings(far []int) {
 	await.Until(s.t, fmt.Sprintf("a share of %.2f of the messages to go between controllers", want), func() bool {
 		within, between := 0, 0
 		var m controller.Matrix
-		s.get(s.leader(), "/v1/matrix", &m)
+		get(s.testCluster, s.leader(), api.ClusterClient.GetMatrix, &m)
 		for _, c := range m.Cells {
 			if n := int(c.Messages - messages(before, c.From, c.To)); c.From == c.To {
 				within += n

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -15,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
@@ -85,18 +85,12 @@ func (r *recoveryCluster) meet(a, b int) {
 // stable reports whether the switches have the plan for everything that is known.
 func (r *recoveryCluster) stable() bool {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.ctx, http.MethodGet,
-		"http://"+r.leader().API+"/v1/apps/"+recovery.Name+"/tables", nil)
-	r.check(err)
-	resp, err := client.Do(req)
+	said, err := r.leader().Client().ListRows(r.ctx, &api.ListRowsRequest{Application: recovery.Name})
 	if err != nil {
 		return false // it does not lead any more
 	}
-	defer resp.Body.Close()
 	var t controller.Tables
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(resp.Body).Decode(&t) != nil {
-		return false
-	}
+	mirror.Copy(&t, said)
 	v, err := recovery.Of(slices.Values(t.Rows))
 	r.check(err)
 	return v.Stable()

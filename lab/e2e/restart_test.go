@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -468,13 +466,8 @@ func fullDisk(t *testing.T, durability string) {
 	s.exact()
 }
 
-// says is what a controller's API answers.
+// says is why a controller's API refuses a request.
 func (s *testCluster) says(c *cluster.Controller) string {
-	resp, err := http.Get("http://" + c.API + "/v1/status")
-	if err != nil {
-		return err.Error()
-	}
-	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	return fmt.Sprintf("%s: %s", resp.Status, text)
+	_, err := c.Status(s.ctx)
+	return fmt.Sprint(err)
 }

@@ -51,19 +51,19 @@ func TestRoles(t *testing.T) {
 		s.check(errors.Join(err, a.Body.Close()))
 		return a.StatusCode, string(b)
 	}
-	api, rest := "https://"+leader.API, "https://"+leader.REST
+	rest, reads, changes := "https://"+leader.REST, "https://"+leader.API+"/holdfast.v1.Cluster/", "https://"+leader.API+"/holdfast.v1.Operations/"
 	do := rest + "/holdfast.store.v1.Store/Do"
 	for _, x := range []struct {
 		method, url string
 		role        pki.Role // "": no token
 		want        int
 	}{
-		{"GET", api + "/v1/status", "", http.StatusUnauthorized},
-		{"GET", api + "/v1/status", pki.Viewer, http.StatusOK},
-		{"GET", api + "/v1/status", pki.Client, http.StatusForbidden},
-		{"POST", api + "/v1/drain", pki.Viewer, http.StatusForbidden},
-		{"POST", api + "/v1/members", pki.Operator, http.StatusForbidden},
-		{"POST", api + "/v1/members", pki.Admin, http.StatusConflict}, // the change is empty
+		{"POST", reads + "GetController", "", http.StatusUnauthorized},
+		{"POST", reads + "GetController", pki.Viewer, http.StatusOK},
+		{"POST", reads + "GetController", pki.Client, http.StatusForbidden},
+		{"POST", changes + "Drain", pki.Viewer, http.StatusForbidden},
+		{"POST", changes + "ChangeMembers", pki.Operator, http.StatusForbidden},
+		{"POST", changes + "ChangeMembers", pki.Admin, http.StatusBadRequest}, // the change is empty
 		{"POST", do, "", http.StatusUnauthorized},
 		{"POST", do, pki.Client, http.StatusOK},
 		{"POST", rest + "/apps/none", pki.Viewer, http.StatusForbidden},
@@ -86,7 +86,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 
-	if code, text := ask("POST", api+"/v1/drain", tokens[pki.Operator]); code != http.StatusOK {
+	if code, text := ask("POST", changes+"Drain", tokens[pki.Operator]); code != http.StatusOK {
 		t.Fatalf("drain: %d: %s", code, text)
 	}
 	s.check(leader.Kill())
@@ -100,14 +100,14 @@ func TestRoles(t *testing.T) {
 			last[r.What] = r.Who
 		}
 	}
-	if last["POST /v1/drain"] != "operator my-operator" || last["POST /v1/members"] != "admin admin" {
+	if last["POST /holdfast.v1.Operations/Drain"] != "operator my-operator" || last["POST /holdfast.v1.Operations/ChangeMembers"] != "admin admin" {
 		t.Errorf("the audit log of %s says %v:\n%s", leader.Name, last, log)
 	}
 
-	other := "https://" + s.followers()[0].API + "/v1/status"
+	other := "https://" + s.followers()[0].API + "/holdfast.v1.Cluster/GetController"
 	s.check(token.Remove(file, "my-viewer"))
 	await.Until(t, "the removed token to be refused", func() bool {
-		code, _ := ask("GET", other, tokens[pki.Viewer])
+		code, _ := ask("POST", other, tokens[pki.Viewer])
 		return code == http.StatusUnauthorized
 	})
 }

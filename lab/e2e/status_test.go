@@ -2,15 +2,18 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
@@ -32,11 +35,11 @@ func TestOneStatus(t *testing.T) {
 	// view is what a controller answers: the leader of each group, the master of each switch, and the controllers that
 	// did not answer it
 	view := func(c *cluster.Controller) (v struct{ leaders, masters, silent []string }) {
-		answer, err := (&http.Client{Transport: transport}).Get("http://" + c.API + "/v1/cluster")
+		answer, err := api.NewClusterClient(&http.Client{Transport: transport}, "http://"+c.API).GetStatus(s.ctx,
+			&emptypb.Empty{})
 		s.check(err)
-		defer answer.Body.Close()
 		var st controller.ClusterStatus
-		s.check(json.NewDecoder(answer.Body).Decode(&st))
+		mirror.Copy(&st, answer)
 		for _, g := range st.Groups {
 			if g.By != g.Leader || g.Outdated != "" {
 				v.leaders = append(v.leaders, g.Outdated)

@@ -1,12 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
@@ -79,15 +78,16 @@ func learnsIn(t *testing.T, version, mode string) {
 // spoken is the version, mode and guarantee that the leader reports for its one switch.
 func (s *testCluster) spoken() (sw struct{ Version, Mode, Guarantee string }) {
 	s.t.Helper()
-	answer, err := http.Get("http://" + s.leader().API + "/v1/status")
-	s.check(err)
-	defer answer.Body.Close()
 	var status struct {
-		Switches []struct{ Version, Mode, Guarantee string }
+		Switches []struct {
+			Version   string `json:"version"`
+			Mode      string `json:"mode"`
+			Guarantee string `json:"guarantee"`
+		} `json:"switches"`
 	}
-	s.check(json.NewDecoder(answer.Body).Decode(&status))
+	s.check(cluster.Ask(s.ctx, s.leader(), api.ClusterClient.GetController, &status))
 	if len(status.Switches) != 1 {
 		s.t.Fatalf("%d switches", len(status.Switches))
 	}
-	return status.Switches[0]
+	return struct{ Version, Mode, Guarantee string }(status.Switches[0])
 }

@@ -6,7 +6,6 @@ package promises
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
+	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
@@ -172,8 +173,9 @@ func ask(ctx context.Context, method, url, body string) (status int, text string
 // tables returns the tables of an application at the leader; false if there is none at present.
 func (s *site) tables(ctx context.Context, name string) (t controller.Tables, ok bool) {
 	for _, c := range s.Controllers() {
-		status, text, err := ask(ctx, http.MethodGet, "http://"+c.API+"/v1/apps/"+name+"/tables", "")
-		if err == nil && status == http.StatusOK && json.Unmarshal([]byte(text), &t) == nil && t.Stale == nil {
+		r, err := c.Client().ListRows(ctx, &api.ListRowsRequest{Application: name})
+		if err == nil && r.Stale == nil {
+			mirror.Copy(&t, r)
 			return t, true
 		}
 	}

@@ -117,7 +117,7 @@ class Cluster:
                 process = self._processes.get(name)
                 if process and process.poll() not in (None, -signal.SIGKILL):
                     raise RuntimeError(f"holdfast: {name} has ended:\n{self._log(name)}")
-            leading = [(status["term"], name) for name, status in self.status().items() if status["role"] == "leader"]
+            leading = [(int(status["term"]), name) for name, status in self.status().items() if status["role"] == "leader"]
             if leading:
                 return max(leading)[1]
             time.sleep(POLL_SECONDS)
@@ -125,12 +125,14 @@ class Cluster:
         raise RuntimeError(f"holdfast: no controller leads after {START_SECONDS} s:\n{logs}")
 
     def status(self) -> dict[str, Any]:
-        """Return what each controller that answers says of itself (`GET /v1/status`)."""
+        """Return what each controller that answers says of itself (`GetController` of the API)."""
         answers = {}
         for name, port in zip(self.names, self.ports, strict=True):
             if name in self._processes and self._processes[name].poll() is None:
                 try:
-                    with _opener.open(f"http://{ADDRESS}:{port + 2000}/v1/status", timeout=1) as answer:
+                    request = urllib.request.Request(f"http://{ADDRESS}:{port + 2000}/holdfast.v1.Cluster/GetController",
+                                                     b"{}", {"Content-Type": "application/json"})
+                    with _opener.open(request, timeout=1) as answer:
                         answers[name] = json.load(answer)
                 except OSError:
                     pass  # it starts, or it was killed meanwhile

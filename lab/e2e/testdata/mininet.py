@@ -141,7 +141,7 @@ class Trial:
         leading = {}
 
         def answers():
-            leading.update({s["term"]: s for s in self.cluster.status().values() if s["role"] == "leader"})
+            leading.update({int(s["term"]): s for s in self.cluster.status().values() if s["role"] == "leader"})
             return leading
 
         eventually("the leader to answer", answers)

@@ -10,10 +10,9 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/liveness"
 )
 
-// Duty returns the work of a controller while it leads. The report is at path.
-func (s *Setup) Duty(path string) *controller.Duty {
+// Duty returns the work of a controller while it leads.
+func (s *Setup) Duty() *controller.Duty {
 	return &controller.Duty{
-		Path:   path,
 		Run:    func(ctx context.Context, c *controller.Controller) { s.Run(ctx, &network{controller: c}) },
 		Report: func() any { return s.Report() },
 	}

@@ -1,0 +1,192 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-sdn/holdfast/api"
+)
+
+// thing is an item with a state and a counter.
+func thing(key string, state, count int) Item {
+	return Item{Kind: api.Kind_KIND_SWITCH, Key: key, State: state, Counters: [2]int{state, count},
+		Change: func() *api.Change {
+			return &api.Change{What: &api.Change_Switch{Switch: &api.SwitchInView{Switch: key, Epoch: uint64(state),
+				TotalEvents: uint64(count)}}}
+		}}
+}
+
+// watcher knows what it was told.
+type watcher struct {
+	*Cursor
+	switches map[string][2]uint64
+	events   []uint64
+}
+
+// read takes what there is for it, at most n messages.
+func (w *watcher) read(n int) error {
+	for range n {
+		m, _, err := w.step()
+		if m == nil || err != nil {
+			return err
+		}
+		r := m.Message().(*api.WatchResponse)
+		if r.Snapshot {
+			w.switches, w.events = map[string][2]uint64{}, nil
+		}
+		for _, c := range r.Changes {
+			switch {
+			case c.GetSwitch() != nil:
+				w.switches[c.GetSwitch().Switch] = [2]uint64{c.GetSwitch().Epoch, c.GetSwitch().TotalEvents}
+			case c.GetRemoved() != nil:
+				delete(w.switches, c.GetRemoved().Key)
+			case c.GetEvent() != nil:
+				w.events = append(w.events, c.GetEvent().Number)
+			}
+		}
+	}
+	return nil
+}
+
+func watch(t interface{ Fatal(...any) }, f *Feed, id string, revision uint64, of ...api.Kind) *watcher {
+	c, err := f.Cursor(of, id, revision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &watcher{Cursor: c}
+}
+
+// Whoever reads all changes knows what there is, whenever he began, and however slowly he read before. Events come in
+// order and without a gap.
+func TestWatchersKnowAll(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := New("f")
+		watchers := []*watcher{watch(t, f, "", 0)}
+		there := map[string][2]int{}
+		number := uint64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "sets") {
+			for range rapid.IntRange(0, 3).Draw(t, "changes") {
+				key := fmt.Sprint(rapid.IntRange(0, 5).Draw(t, "key"))
+				if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+					delete(there, key)
+				} else {
+					there[key] = [2]int{rapid.IntRange(0, 2).Draw(t, "state"), rapid.IntRange(0, 9).Draw(t, "count")}
+				}
+			}
+			var items []Item
+			for key, v := range there {
+				items = append(items, thing(key, v[0], v[1]))
+			}
+			var events []*api.Event
+			for range rapid.IntRange(0, 2).Draw(t, "events") {
+				number++
+				events = append(events, &api.Event{Number: number})
+			}
+			f.Set(items, rapid.Bool().Draw(t, "counters"), events)
+			w := watchers[rapid.IntRange(0, len(watchers)-1).Draw(t, "watcher")]
+			if err := w.read(rapid.IntRange(0, 3).Draw(t, "messages")); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "another") { // it resumes where another one is
+				n := watch(t, f, "f", w.revision)
+				n.switches, n.events = maps.Clone(w.switches), w.events[:len(w.events):len(w.events)]
+				watchers = append(watchers, n)
+			}
+		}
+		var items []Item
+		want := map[string][2]uint64{}
+		for key, v := range there {
+			items = append(items, thing(key, v[0], v[1]))
+			want[key] = [2]uint64{uint64(v[0]), uint64(v[1])}
+		}
+		f.Set(items, true, nil)
+		for _, w := range watchers {
+			if err := w.read(maxBatches + 1); err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(w.switches, want) {
+				t.Fatalf("a watcher knows %v, and there is %v", w.switches, want)
+			}
+			for i, n := range w.events {
+				if n != uint64(i)+1 || len(w.events) != int(number) {
+					t.Fatalf("events %v of %d", w.events, number)
+				}
+			}
+		}
+	})
+}
+
+// Counters alone are told when Set says so; a watcher of other kinds is not told.
+func TestCountersWait(t *testing.T) {
+	f := New("f")
+	all, links := watch(t, f, "", 0), watch(t, f, "", 0, api.Kind_KIND_LINK)
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	f.Set([]Item{thing("a", 1, 2)}, false, nil)
+	if err := all.read(2); err != nil || all.switches["a"] != [2]uint64{1, 1} || f.revision != 1 {
+		t.Errorf("%v, %v, revision %d", all.switches, err, f.revision)
+	}
+	f.Set([]Item{thing("a", 1, 2)}, true, nil)
+	if err := errors.Join(all.read(2), links.read(2)); err != nil || all.switches["a"] != [2]uint64{1, 2} ||
+		len(links.switches) != 0 || links.revision != 2 {
+		t.Errorf("%v and %v, %v", all.switches, links.switches, err)
+	}
+}
+
+// Who is too slow is told so, and what is kept is bounded.
+func TestSlowWatcher(t *testing.T) {
+	f := New("f")
+	f.Set(nil, true, nil)
+	slow := watch(t, f, "", 0)
+	if err := slow.read(1); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxBatches + 1 {
+		f.Set([]Item{thing("a", i, 0)}, true, nil)
+	}
+	if err := slow.read(1); !errors.Is(err, ErrSlow) {
+		t.Errorf("got %v, want %v", err, ErrSlow)
+	}
+	resumed := watch(t, f, "f", slow.revision)
+	if err := resumed.read(1); err != nil || resumed.switches["a"] != [2]uint64{maxBatches, 0} {
+		t.Errorf("%v, %v", resumed.switches, err)
+	}
+	var many []Item
+	for i := range maxChanges {
+		many = append(many, thing(fmt.Sprint(i), i, 0))
+	}
+	f.Set(many, true, nil)
+	f.Set(many[:1], true, nil)
+	if len(f.batches) != 1 || f.changes != len(f.batches[0].changes) {
+		t.Errorf("%d batches with %d changes are kept", len(f.batches), f.changes)
+	}
+	if _, err := f.Cursor([]api.Kind{99}, "", 0); err == nil {
+		t.Error("a kind that is not known is accepted")
+	}
+}
+
+// A watcher without news is told that the controller lives, and all watchers get the same bytes.
+func TestNext(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	one, two := watch(t, f, "", 0), watch(t, f, "", 0)
+	a, err := one.Next(t.Context(), time.Hour)
+	b, err2 := two.Next(t.Context(), time.Hour)
+	if err != nil || err2 != nil || a != b {
+		t.Errorf("two watchers get two messages (%v, %v)", err, err2)
+	}
+	m, err := one.Next(t.Context(), time.Millisecond)
+	if r, is := m.Message().(*api.WatchResponse); err != nil || !is || r.Revision != 1 || len(r.Changes) > 0 {
+		t.Errorf("got %v, %v", m.Message(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := one.Next(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,285 @@
+package controller
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/controller/feed"
+)
+
+// Times and bounds of watches.
+const (
+	sampleEvery   = 200 * time.Millisecond // the state is looked at, while somebody watches
+	sampleAtLeast = 50 * time.Millisecond  // from one look to the next, when something has happened
+	sampleShare   = 20                     // a look takes at most that part of the time
+	countersEvery = time.Second            // counters alone are told
+	sampleTimeout = 500 * time.Millisecond // for the answers of the other controllers
+	lingering     = time.Minute            // the state is looked at after the last watch has ended, so that it can resume
+	maxWatchers   = 4096                   // at a time; further ones are refused
+	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
+	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
+)
+
+// newFeedID returns an id that no other feed has.
+func newFeedID() string { return rand.Text()[:12] }
+
+// controllerKey is the key of the http.ResponseController in the context of a stream.
+type controllerKey struct{}
+
+// endless lets a stream take as long as it wants, and bounds how many there are.
+func (a *apiServer) endless(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		_ = c.SetReadDeadline(time.Time{}) // the server can
+		_ = c.SetWriteDeadline(time.Time{})
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), controllerKey{}, c)))
+	})
+}
+
+// watch serves a watch, until that fails.
+func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchRequest],
+	to *connect.ServerStream[api.Encoded]) error {
+	defer a.watchers.Add(-1)
+	if a.watchers.Add(1) > maxWatchers {
+		return connect.NewError(connect.CodeResourceExhausted, fmt.Errorf("this controller has %d watches, the most "+
+			"that are possible: ask another one", maxWatchers))
+	}
+	at, err := a.feed.Cursor(q.Msg.Kinds, q.Msg.Feed, q.Msg.Revision)
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	select {
+	case a.awaited <- struct{}{}:
+	default:
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stops := context.AfterFunc(a.c.ending, cancel)
+	defer stops()
+	deadline, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
+	for {
+		m, err := at.Next(ctx, aliveEvery)
+		if err != nil && a.c.ending.Err() != nil {
+			err = errClosing
+		}
+		if err != nil {
+			return problem(err)
+		}
+		_ = deadline.SetWriteDeadline(time.Now().Add(watchPatience)) // the server can
+		if err := to.Send(m); err != nil {
+			return err
+		}
+	}
+}
+
+// sample feeds the watchers, until ctx ends.
+func (a *apiServer) sample(ctx context.Context) {
+	s := sampler{a: a, after: map[string]uint64{}}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.awaited:
+		}
+		for left := time.Now(); time.Since(left) < lingering; {
+			if a.watchers.Load() > 0 {
+				left = time.Now()
+			}
+			began := time.Now()
+			s.look(ctx)
+			rest := max(sampleAtLeast, sampleShare*time.Since(began))
+			if !pause(ctx, rest, nil) || !pause(ctx, sampleEvery-rest, a.c.journal.stirred) {
+				return
+			}
+		}
+	}
+}
+
+// pause waits, until something happens at the latest, and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration, happens <-chan struct{}) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-happens:
+	case <-timer.C:
+	}
+	return true
+}
+
+// sampler looks at the cluster again and again.
+type sampler struct {
+	a        *apiServer
+	counters time.Time         // when counters were told
+	after    map[string]uint64 // the last event of each controller
+	revision uint64            // of the topology
+	network  []feed.Item       // of that revision
+}
+
+// look tells what there is now. If this controller is stopping, it does nothing.
+func (s *sampler) look(ctx context.Context) {
+	asking, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	all, err := s.a.inquiry.cluster(asking)
+	if err != nil {
+		return
+	}
+	events := s.events(asking, all)
+	now := time.Now()
+	due := now.Sub(s.counters) >= countersEvery
+	if due {
+		s.counters = now
+	}
+	s.a.feed.Set(append(clusterItems(&all), s.topology(ctx)...), due, events)
+}
+
+// events returns what has happened at the controllers since the last look, as far as they keep it.
+func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Event) {
+	var mu sync.Mutex // guards list and after
+	var asked sync.WaitGroup
+	for _, of := range all.Controllers {
+		after := s.after[of.Name]
+		switch {
+		case of.Status == nil || of.Status.LastEvent == after:
+			continue
+		case of.Name == all.By:
+			list = s.add(list, of.Name, s.a.c.journal.after(after))
+			continue
+		}
+		asked.Go(func() {
+			r, err := s.a.inquiry.client(Peer{Name: of.Name, API: of.API}).ListEvents(ctx,
+				&api.ListEventsRequest{After: after})
+			if err != nil {
+				return // they are asked for again
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			list = s.add(list, of.Name, r.Events)
+		})
+	}
+	asked.Wait()
+	slices.SortStableFunc(list, func(a, b *api.Event) int { return a.Time.AsTime().Compare(b.Time.AsTime()) })
+	return list
+}
+
+func (s *sampler) add(list []*api.Event, name string, events []*api.Event) []*api.Event {
+	if n := len(events); n > 0 {
+		s.after[name] = events[n-1].Number
+	}
+	return append(list, events...)
+}
+
+// clusterItems are what watchers are told of the cluster.
+func clusterItems(all *ClusterStatus) (items []feed.Item) {
+	for i := range all.Controllers {
+		c := &all.Controllers[i]
+		items = append(items, feed.Item{Kind: api.Kind_KIND_CONTROLLER, Key: c.Name, State: steady(c),
+			Counters: fingerprint(c), Change: func() *api.Change {
+				return &api.Change{What: &api.Change_Controller{Controller: mirrored[api.Answer](c)}}
+			}})
+	}
+	for i := range all.Groups {
+		g := &all.Groups[i]
+		state := *g
+		state.LastIndex, state.Applied, state.Backlog, state.Switches = 0, 0, nil, 0
+		items = append(items, feed.Item{Kind: api.Kind_KIND_GROUP, Key: strconv.FormatUint(g.Group, 10),
+			State: fingerprint(state), Counters: fingerprint(g), Change: func() *api.Change {
+				return &api.Change{What: &api.Change_Group{Group: mirrored[api.GroupView](g)}}
+			}})
+	}
+	for i := range all.Switches {
+		sw := &all.Switches[i]
+		state := *sw
+		state.EventsLogged, state.CommandsSent, state.CommandsDone, state.TotalEvents, state.TotalCommands = 0, 0, 0, 0, 0
+		items = append(items, feed.Item{Kind: api.Kind_KIND_SWITCH, Key: sw.Switch, State: state, Counters: *sw,
+			Change: func() *api.Change {
+				return &api.Change{What: &api.Change_Switch{Switch: mirrored[api.SwitchInView](sw)}}
+			}})
+	}
+	for i := range all.Suspended {
+		a := &all.Suspended[i]
+		state := *a
+		state.Failed = 0
+		items = append(items, feed.Item{Kind: api.Kind_KIND_SUSPENDED, Key: a.Actor, State: state, Counters: *a,
+			Change: func() *api.Change {
+				return &api.Change{What: &api.Change_Suspended{Suspended: mirrored[api.SuspendedStatus](a)}}
+			}})
+	}
+	return items
+}
+
+// steady is what a controller says of itself, without what always changes.
+func steady(a *Answer) any {
+	if a.Status == nil {
+		return a.Error
+	}
+	s := *a.Status
+	s.LastIndex, s.CommitIndex, s.Applied, s.Snapshot, s.Counters = 0, 0, 0, 0, Counters{}
+	s.Groups, s.Members, s.Election, s.Replayed = nil, nil, ElectionStatus{}, nil
+	return fingerprint(s)
+}
+
+// fingerprint is a value that is equal if what v says is.
+func fingerprint(v any) any {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// topology returns what watchers are told of the network, as this controller knows it.
+func (s *sampler) topology(ctx context.Context) []feed.Item {
+	n := s.a.c.cfg.Network
+	if n == nil {
+		return nil
+	}
+	revision, err := s.a.c.Revision(ctx, n.Application)
+	if err != nil || revision == s.revision && s.network != nil {
+		return s.network
+	}
+	t, err := s.a.c.topology(ctx)
+	if err != nil {
+		return s.network
+	}
+	s.revision, s.network = revision, networkItems(t)
+	return s.network
+}
+
+func networkItems(t *api.Topology) (items []feed.Item) {
+	add := func(kind api.Kind, key string, m proto.Message, change *api.Change) {
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		if err != nil {
+			return // it has text that is none
+		}
+		items = append(items, feed.Item{Kind: kind, Key: key, State: string(b), Change: func() *api.Change {
+			return change
+		}})
+	}
+	for _, sw := range t.Switches {
+		add(api.Kind_KIND_PORTS, sw.Switch, sw, &api.Change{What: &api.Change_Ports{Ports: sw}})
+	}
+	for _, l := range t.Links {
+		add(api.Kind_KIND_LINK, fmt.Sprintf("%s:%d->%s:%d", l.From.Switch, l.From.Port, l.To.Switch, l.To.Port), l,
+			&api.Change{What: &api.Change_Link{Link: l}})
+	}
+	for _, h := range t.Hosts {
+		add(api.Kind_KIND_HOST, h.Mac, h, &api.Change{What: &api.Change_Host{Host: h}})
+	}
+	return items
+}
