@@ -25,7 +25,7 @@ const (
 	sampleShare   = 20                     // a look takes at most that part of the time
 	countersEvery = time.Second            // counters alone are told
 	sampleTimeout = 500 * time.Millisecond // for the answers of the other controllers
-	lingering     = time.Minute            // the state is looked at after the last watch has ended, so that it can resume
+	lingering     = 5 * time.Second        // the state is looked at after the last watch has ended, so that it can resume
 	maxWatchers   = 4096                   // at a time; further ones are refused
 	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off

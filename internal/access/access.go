@@ -90,7 +90,7 @@ func (a *Controller) API(l net.Listener, log *slog.Logger) net.Listener {
 		return mtls.Plain(l, log, "the API")
 	}
 	return a.credentials.WebListener(l, mtls.Web{What: "the API", Anonymous: a.tokens,
-		Policy: mtls.Role(pki.Viewer, pki.Operator, pki.Admin, pki.Controller)})
+		Protocols: []string{"h2", "http/1.1"}, Policy: mtls.Role(pki.Viewer, pki.Operator, pki.Admin, pki.Controller)})
 }
 
 // REST accepts those whom API accepts, and clients of applications.
