@@ -103,6 +103,7 @@ func (a *apiServer) sample(ctx context.Context) {
 				return
 			}
 		}
+		a.feed.Rest()
 	}
 }
 

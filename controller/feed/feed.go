@@ -60,6 +60,7 @@ type Feed struct {
 	batches  []*batch // up to revision, without a gap
 	changes  int      // in batches
 	snapshot *batch   // of the present revision; nil until somebody needs it
+	resting  bool     // nobody looks at what there is, see Rest
 	news     chan struct{}
 }
 
@@ -132,7 +133,23 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
 	if len(changes) > 0 || f.revision == 0 {
 		f.publish(changes)
+	} else if f.resting {
+		f.wake()
 	}
+	f.resting = false
+}
+
+// Rest says that the next Set may come late. Until then, watchers are told nothing: it may not be so any more.
+func (f *Feed) Rest() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resting = true
+}
+
+// wake wakes those who wait for news. The caller holds mu.
+func (f *Feed) wake() {
+	close(f.news)
+	f.news = make(chan struct{})
 }
 
 func (f *Feed) publish(changes []change) {
@@ -148,8 +165,7 @@ func (f *Feed) publish(changes []change) {
 		f.changes -= len(f.batches[0].changes)
 		f.batches = slices.Delete(f.batches, 0, 1)
 	}
-	close(f.news)
-	f.news = make(chan struct{})
+	f.wake()
 }
 
 // Cursor is a watcher's place. It is used by one goroutine.
@@ -205,7 +221,7 @@ func (c *Cursor) step() (*api.Encoded, <-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.revision == 0:
+	case f.revision == 0 || f.resting:
 		return nil, f.news, nil
 	case c.revision == 0:
 		c.revision = f.revision

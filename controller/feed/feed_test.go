@@ -138,6 +138,21 @@ func TestCountersWait(t *testing.T) {
 	}
 }
 
+// After a rest a watcher is told nothing that may not be so any more.
+func TestRest(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	f.Rest()
+	w := watch(t, f, "", 0)
+	if err := w.read(1); err != nil || w.switches != nil {
+		t.Errorf("%v, %v", w.switches, err)
+	}
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	if err := w.read(1); err != nil || len(w.switches) != 1 {
+		t.Errorf("%v, %v", w.switches, err)
+	}
+}
+
 // Who is too slow is told so, and what is kept is bounded.
 func TestSlowWatcher(t *testing.T) {
 	f := New("f")
@@ -164,6 +179,15 @@ func TestSlowWatcher(t *testing.T) {
 	f.Set(many[:1], true, nil)
 	if len(f.batches) != 1 || f.changes != len(f.batches[0].changes) {
 		t.Errorf("%d batches with %d changes are kept", len(f.batches), f.changes)
+	}
+	if other := watch(t, f, "g", f.revision); other.revision != 0 {
+		t.Error("a watcher of another controller does not begin with a snapshot")
+	}
+	late := watch(t, f, "", 0)
+	f.Set(many[:1], true, []*api.Event{{Number: 1}})
+	if again := watch(t, f, "", 0); late.read(1) != nil || again.read(1) != nil || len(late.events) != 1 ||
+		len(again.events) != 1 {
+		t.Errorf("a snapshot has events %v", late.events)
 	}
 	if _, err := f.Cursor([]api.Kind{99}, "", 0); err == nil {
 		t.Error("a kind that is not known is accepted")

@@ -1,0 +1,30 @@
+package feed
+
+import (
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/lab/mutation"
+)
+
+// mutants are bugs by which a watcher misses a change, or is told it twice.
+var mutants = []mutation.Bug{
+	{Name: "resume a change too late", File: "controller/feed/feed.go",
+		Before: "		c.revision = b.revision\n", After: "		c.revision = b.revision + 1\n"},
+	{Name: "take a slow watcher for one that is not", File: "controller/feed/feed.go",
+		Before: "revision+1 >= f.batches[0].revision", After: "true"},
+	{Name: "do not say what is gone", File: "controller/feed/feed.go",
+		Before: "		if !there[n] {\n", After: "		if false {\n"},
+	{Name: "use an old snapshot", File: "controller/feed/feed.go",
+		Before: "	f.snapshot = nil\n", After: ""},
+	{Name: "tell what was so before a rest", File: "controller/feed/feed.go",
+		Before: "f.revision == 0 || f.resting", After: "f.revision == 0"},
+	{Name: "leave events out of a snapshot", File: "controller/feed/feed.go",
+		Before: "	b.changes = append(b.changes, f.events...)\n", After: ""},
+	{Name: "resume in the feed of another controller", File: "controller/feed/feed.go",
+		Before: "id != f.id || revision > f.revision", After: "revision > f.revision"},
+}
+
+// Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
+func TestMutantsApply(t *testing.T) {
+	mutation.TestApply(t, "../..", mutants)
+}
