@@ -1,11 +1,11 @@
 package controller
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +24,7 @@ import (
 // /metrics for Prometheus, and what describes and checks the interface. It has one port for gRPC, gRPC-Web, and HTTP
 // with JSON.
 type apiServer struct {
+	api.UnimplementedClusterHandler // for what sharedHandlers has
 	*web
 	c       *Controller
 	inquiry *inquiry
@@ -193,8 +194,9 @@ func (r recorder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInvalidArgument, err)
 		}
-		text := strings.ReplaceAll(string(body), `, "`, `,"`) // protojson adds blanks at random
-		end, err := r.guard.Record(ctx, q.Peer().Addr, http.MethodPost+" "+q.Spec().Procedure, text)
+		var text bytes.Buffer
+		_ = json.Compact(&text, body) // protojson adds blanks at random
+		end, err := r.guard.Record(ctx, q.Peer().Addr, http.MethodPost+" "+q.Spec().Procedure, text.String())
 		if err != nil {
 			return nil, connect.NewError(connect.CodeUnavailable, err)
 		}
@@ -217,5 +219,3 @@ func (recorder) WrapStreamingClient(next connect.StreamingClientFunc) connect.St
 func (recorder) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	return next
 }
-
-var errNotServed = errors.New("this is served by another handler") // a mistake in routes

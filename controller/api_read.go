@@ -10,55 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
-
-// The answers that sharedHandlers give are not those of these methods.
-
-// GetStatus implements api.ClusterHandler.
-func (*apiServer) GetStatus(context.Context, *emptypb.Empty) (*api.ClusterStatus, error) {
-	return nil, errNotServed
-}
-
-// GetController implements api.ClusterHandler.
-func (*apiServer) GetController(context.Context, *emptypb.Empty) (*api.ControllerStatus, error) {
-	return nil, errNotServed
-}
-
-// ListActors implements api.ClusterHandler.
-func (*apiServer) ListActors(context.Context, *emptypb.Empty) (*api.Actors, error) {
-	return nil, errNotServed
-}
-
-// GetMatrix implements api.ClusterHandler.
-func (*apiServer) GetMatrix(context.Context, *emptypb.Empty) (*api.Matrix, error) {
-	return nil, errNotServed
-}
-
-// GetAdvice implements api.ClusterHandler.
-func (*apiServer) GetAdvice(context.Context, *emptypb.Empty) (*api.Advice, error) {
-	return nil, errNotServed
-}
-
-// GetTally implements api.ClusterHandler.
-func (*apiServer) GetTally(context.Context, *emptypb.Empty) (*api.Tally, error) {
-	return nil, errNotServed
-}
-
-// GetTopology implements api.ClusterHandler.
-func (*apiServer) GetTopology(context.Context, *emptypb.Empty) (*api.Topology, error) {
-	return nil, errNotServed
-}
-
-// Watch implements api.ClusterHandler.
-func (*apiServer) Watch(context.Context, *api.WatchRequest, *connect.ServerStream[api.WatchResponse]) error {
-	return errNotServed
-}
 
 // ListMembers implements api.ClusterHandler.
 func (a *apiServer) ListMembers(ctx context.Context, _ *emptypb.Empty) (*api.Members, error) {

@@ -27,7 +27,7 @@ type Core struct {
 	began   time.Time // when the first update came; see clock
 
 	role     consensus.Role
-	ruled    uint64 // the last leader that was known
+	rule     rule
 	resent   uint64 // commands that this leader has sent again when it took over its switches
 	applied  uint64 // index of the last committed entry
 	snapshot uint64 // index of the last snapshot
@@ -248,9 +248,8 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
 	c.role = r
-	before, leaderless := c.ruled, c.leaderless
-	if r.Leader != 0 {
-		c.ruled = r.Leader
+	if !r.Leading {
+		c.rule.note(now, r.Leader, c.cfg.ID)
 	}
 	c.frames, c.comparison.mine, c.comparison.asked = nil, nil, false
 	clear(c.held) // each leader claims all switches again
@@ -294,19 +293,37 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	c.expiry = expiry{looked: now}
 	c.resent = 0
 	c.takeOverAll(now)
-	c.tellLeader(now, before, leaderless)
+	c.tellLeader(now)
 	return nil
 }
 
-// tellLeader makes an event of this leader: who led before, and since when it has known no leader.
-func (c *Core) tellLeader(now time.Time, before uint64, since time.Time) {
+// rule is who led before this member, for the event of a failover.
+type rule struct {
+	leader uint64    // the last other one that was known; 0: none
+	ended  time.Time // since when there has been none; zero: there is one
+}
+
+// note notes a change of the leader. This member is named before it leads.
+func (o *rule) note(now time.Time, leader, own uint64) {
+	switch {
+	case leader != 0 && leader != own:
+		*o = rule{leader: leader}
+	case o.ended.IsZero():
+		o.ended = now
+	}
+}
+
+// tellLeader makes an event of this leader.
+func (c *Core) tellLeader(now time.Time) {
+	was := c.rule
+	c.rule = rule{leader: c.cfg.ID}
 	if c.cfg.Tell == nil {
 		return
 	}
-	f := &api.Failover{From: c.cfg.Names[before], Term: c.role.Term, Switches: int32(len(c.sessions)),
+	f := &api.Failover{From: c.cfg.Names[was.leader], Term: c.role.Term, Switches: int32(len(c.sessions)),
 		Commands: c.resent}
-	if !since.IsZero() {
-		f.LeaderlessMs = float64(now.Sub(since)) / float64(time.Millisecond)
+	if !was.ended.IsZero() {
+		f.LeaderlessMs = float64(now.Sub(was.ended)) / float64(time.Millisecond)
 	}
 	c.cfg.Tell(&api.Event{Kind: api.EventKind_EVENT_KIND_LEADER, Group: uint32(c.cfg.Group), Failover: f,
 		Text: fmt.Sprintf("%s leads group %d in term %d", c.cfg.Name, c.cfg.Group, c.role.Term)})

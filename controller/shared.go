@@ -17,8 +17,8 @@ import (
 // so nobody gets one that is older than the request. It is made at most a tenth of the time, so that those who ask in
 // a loop leave the loops of the groups alone.
 type shared[T any] struct {
-	make func(context.Context) (T, error)
-	wrap func(T) proto.Message
+	compute func(context.Context) (T, error)
+	wrap    func(T) proto.Message
 
 	turn chan struct{} // capacity 1: taken while the answer is made
 	rest time.Time     // when it may be made again; of who has the turn
@@ -37,8 +37,9 @@ type sharing struct {
 // restMost bounds the time between two answers: making one takes long if a controller does not answer.
 const restMost = 200 * time.Millisecond
 
-func share[T any](make_ func(context.Context) (T, error), wrap func(T) proto.Message) *shared[T] {
-	return &shared[T]{make: make_, wrap: wrap, turn: make(chan struct{}, 1)}
+// share makes an answer of what compute returns, as a message that wrap makes of it.
+func share[T any](compute func(context.Context) (T, error), wrap func(T) proto.Message) *shared[T] {
+	return &shared[T]{compute: compute, wrap: wrap, turn: make(chan struct{}, 1)}
 }
 
 // mirrorOf returns what makes messages of structures with the same fields.
@@ -82,7 +83,7 @@ func (s *shared[T]) work(ctx context.Context, f *sharing) {
 	s.next = nil
 	s.mu.Unlock()
 	began := time.Now()
-	t, err := s.make(ctx)
+	t, err := s.compute(ctx)
 	took := time.Since(began)
 	if s.rest = time.Now().Add(min(9*took, restMost)); err != nil {
 		f.err = err

@@ -83,17 +83,17 @@ func NotFound(err error) bool {
 	return ok && no.code == connect.CodeNotFound
 }
 
-// At is the API of one controller.
-type At struct {
+// peer is the API of one controller.
+type peer struct {
 	api.ClusterClient
 	api.OperationsClient
 }
 
 // at returns the API of a controller.
-func (c *Client) at(to config.Controller) At {
+func (c *Client) at(to config.Controller) peer {
 	options := []connect.ClientOption{connect.WithReadMaxBytes(maxAnswer),
 		connect.WithAcceptCompression("gzip", nil, nil)}
-	return At{api.NewClusterClient(c, "http://"+to.API, options...),
+	return peer{api.NewClusterClient(c, "http://"+to.API, options...),
 		api.NewOperationsClient(c, "http://"+to.API, options...)}
 }
 
@@ -107,7 +107,7 @@ func (c *Client) Do(r *http.Request) (*http.Response, error) {
 
 // call asks one controller. What it answers is copied to answer, which has the fields of the message.
 func call[M proto.Message](ctx context.Context, c *Client, to config.Controller,
-	method func(At, context.Context) (M, error), answer any) error {
+	method func(peer, context.Context) (M, error), answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	said, err := method(c.at(to), ctx)
@@ -145,7 +145,7 @@ func cause(err error) error {
 
 // leader asks the controller that leads, and looks for it as long as patience says.
 func leader[M proto.Message](ctx context.Context, c *Client, patience time.Duration,
-	method func(At, context.Context) (M, error), answer any) error {
+	method func(peer, context.Context) (M, error), answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	at := c.cluster.Controllers[0]

@@ -17,7 +17,7 @@ func (c *Client) Members(ctx context.Context) (controller.Members, error) {
 	m, err := c.newestMembers(ctx)
 	if err != nil { // the cluster file may not have the leader
 		m = controller.Members{}
-		err = leader(ctx, c, readPatience, plain(At.ListMembers), &m)
+		err = leader(ctx, c, readPatience, plain(peer.ListMembers), &m)
 	}
 	return m, err
 }
@@ -26,7 +26,7 @@ func (c *Client) newestMembers(ctx context.Context) (controller.Members, error) 
 	w := c.wait("waiting for the members of the cluster")
 	defer w.end()
 	return newest(ctx, c, w, func(ctx context.Context, n config.Controller) (m controller.Members, err error) {
-		err = call(ctx, c, n, plain(At.ListMembers), &m)
+		err = call(ctx, c, n, plain(peer.ListMembers), &m)
 		return m, err
 	}, func(m controller.Members) bool { return m.Stale != nil },
 		func(a, b controller.Members) bool { return a.Last > b.Last },
@@ -39,7 +39,7 @@ func (c *Client) Change(ctx context.Context, wanted controller.MemberChange,
 	waiting func(controller.Members)) (m controller.Members, changed bool, err error) {
 	for {
 		m = controller.Members{}
-		if err := change[api.MemberChange](ctx, c, wanted, At.ChangeMembers, &m); err != nil {
+		if err := change[api.MemberChange](ctx, c, wanted, peer.ChangeMembers, &m); err != nil {
 			return m, changed, err
 		}
 		if m.Done {
@@ -129,7 +129,7 @@ func (c *Client) Drain(ctx context.Context, name string) (leader string, err err
 	for {
 		w.asks(name)
 		var m controller.Members
-		err := call(ctx, c, to, plain(At.Drain), &m)
+		err := call(ctx, c, to, plain(peer.Drain), &m)
 		w.said(name, err)
 		if no, ok := errors.AsType[*refused](err); !ok || !no.later() {
 			return m.Leader, err

@@ -41,7 +41,7 @@ func (c *Client) Status(ctx context.Context) controller.ClusterStatus {
 func (c *Client) statusAt(ctx context.Context, n config.Controller) (s controller.ClusterStatus, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	err = call(ctx, c, n, plain(At.GetStatus), &s)
+	err = call(ctx, c, n, plain(peer.GetStatus), &s)
 	return s, err
 }
 
@@ -71,7 +71,7 @@ func (c *Client) Tables(ctx context.Context, app string) (*controller.Tables, er
 	defer w.end()
 	t, err := newest(ctx, c, w, func(ctx context.Context, n config.Controller) (*controller.Tables, error) {
 		var t controller.Tables
-		err := call(ctx, c, n, func(a At, ctx context.Context) (*api.Tables, error) {
+		err := call(ctx, c, n, func(a peer, ctx context.Context) (*api.Tables, error) {
 			return a.ListRows(ctx, &api.ListRowsRequest{Application: app})
 		}, &t)
 		if err == nil && t.Release != controller.Release() {

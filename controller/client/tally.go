@@ -14,23 +14,23 @@ import (
 
 // Actors asks what the actors of the cluster have done.
 func (c *Client) Actors(ctx context.Context) (controller.Actors, error) {
-	return anyone[controller.Actors](ctx, c, plain(At.ListActors))
+	return anyone[controller.Actors](ctx, c, plain(peer.ListActors))
 }
 
 // Matrix asks how many messages of actors the controllers have exchanged.
 func (c *Client) Matrix(ctx context.Context) (controller.Matrix, error) {
-	return anyone[controller.Matrix](ctx, c, plain(At.GetMatrix))
+	return anyone[controller.Matrix](ctx, c, plain(peer.GetMatrix))
 }
 
 // Advice asks what limits how far the applications of the cluster scale.
 func (c *Client) Advice(ctx context.Context) (controller.Advice, error) {
-	return anyone[controller.Advice](ctx, c, plain(At.GetAdvice))
+	return anyone[controller.Advice](ctx, c, plain(peer.GetAdvice))
 }
 
 // Count makes all controllers stop counting what actors do, or go on.
 func (c *Client) Count(ctx context.Context, on bool) error {
 	for _, n := range c.cluster.Controllers {
-		err := call(ctx, c, n, func(a At, ctx context.Context) (*api.Counting, error) {
+		err := call(ctx, c, n, func(a peer, ctx context.Context) (*api.Counting, error) {
 			return a.SetCounting(ctx, &api.Counting{On: on})
 		}, new(controller.Counting))
 		if err != nil {
@@ -42,7 +42,7 @@ func (c *Client) Count(ctx context.Context, on bool) error {
 
 // anyone asks the controllers in turn for something about the whole cluster, until one answers.
 func anyone[T any, M proto.Message](ctx context.Context, c *Client,
-	method func(At, context.Context) (M, error)) (answer T, err error) {
+	method func(peer, context.Context) (M, error)) (answer T, err error) {
 	w := c.wait("waiting for an answer of the cluster")
 	defer w.end()
 	var errs []error
