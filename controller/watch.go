@@ -25,7 +25,7 @@ const (
 	sampleShare   = 20                     // a look takes at most that part of the time
 	countersEvery = time.Second            // counters alone are told
 	sampleTimeout = 500 * time.Millisecond // for the answers of the other controllers
-	lingering     = 5 * time.Second        // the state is looked at after the last watch has ended, so that it can resume
+	lingering     = 5 * time.Second        // the state is looked at after the last watch has ended
 	maxWatchers   = 4096                   // at a time; further ones are refused
 	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
@@ -65,8 +65,7 @@ func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchReque
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stops := context.AfterFunc(a.c.ending, cancel)
-	defer stops()
+	defer context.AfterFunc(a.c.ending, cancel)()
 	deadline, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
 	for {
 		m, err := at.Next(ctx, aliveEvery)
@@ -80,6 +79,7 @@ func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchReque
 		if err := to.Send(m); err != nil {
 			return err
 		}
+		_ = deadline.SetWriteDeadline(time.Time{}) // of HTTP/2, one ends a stream that is idle, too
 	}
 }
 
@@ -206,7 +206,8 @@ func clusterItems(all *ClusterStatus) (items []feed.Item) {
 	for i := range all.Switches {
 		sw := &all.Switches[i]
 		state := *sw
-		state.EventsLogged, state.CommandsSent, state.CommandsDone, state.TotalEvents, state.TotalCommands = 0, 0, 0, 0, 0
+		state.EventsLogged, state.CommandsSent, state.CommandsDone = 0, 0, 0
+		state.TotalEvents, state.TotalCommands = 0, 0
 		items = append(items, feed.Item{Kind: api.Kind_KIND_SWITCH, Key: sw.Switch, State: state, Counters: *sw,
 			Change: func() *api.Change {
 				return &api.Change{What: &api.Change_Switch{Switch: mirrored[api.SwitchInView](sw)}}

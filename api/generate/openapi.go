@@ -69,8 +69,9 @@ func operation(s protoreflect.ServiceDescriptor, m protoreflect.MethodDescriptor
 		"operationId": string(m.Name()), "tags": []string{string(s.Name())},
 		"requestBody": object{"required": true, "content": content(reference(m.Input()))},
 		"responses": object{
-			"200":     object{"description": "The answer.", "content": content(reference(m.Output()))},
-			"default": object{"description": "An error.", "content": content(object{"$ref": "#/components/schemas/Error"})},
+			"200": object{"description": "The answer.", "content": content(reference(m.Output()))},
+			"default": object{"description": "An error.",
+				"content": content(object{"$ref": "#/components/schemas/Error"})},
 		},
 	}, m)
 }

@@ -175,8 +175,8 @@ type Cursor struct {
 	revision uint64 // up to which all was told; 0: nothing
 }
 
-// Cursor returns the place after a revision of the feed with that id, if that is kept. Otherwise the watcher begins with
-// a snapshot.
+// Cursor returns the place after a revision of the feed with that id, if that is kept. Otherwise the watcher begins
+// with a snapshot.
 func (f *Feed) Cursor(of []api.Kind, id string, revision uint64) (*Cursor, error) {
 	k, err := kindsOf(of)
 	if err != nil {

@@ -11,8 +11,8 @@ func benchAPICommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "api",
 		Short: "What watchers and dashboards cost the control path",
-		Long: `Run three controllers and an agent with switches that send packets, alone and beside clients of the API of
-the leader, in turn. Watchers read all changes. Pollers ask once a second for what a dashboard shows. The
+		Long: `Run three controllers and an agent with switches that send packets, alone and beside clients of the API
+of the leader, in turn. Watchers read all changes. Pollers ask once a second for what a dashboard shows. The
 report has the 99th percentile of the control path alone and beside them (control_p99_ratio is the quotient,
 at most 1.2), that of the pollers' requests (p99_ms), and how many requests a second are answered if they do
 not pause (requests_per_s). The clients share the machine with the controllers.`,

@@ -28,8 +28,8 @@ type refusal struct {
 	Leader string // send the request to this controller instead
 }
 
-// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their cluster file. The function gets the
-// name of a controller, the name of a method, and the request as JSON. It returns a structure, or a refusal.
+// fakes starts controllers c1, c2 and c3 that answer by a function, and returns their cluster file. The function gets
+// the name of a controller, the name of a method, and the request as JSON. It returns a structure, or a refusal.
 func fakes(t *testing.T, answer func(name, method, body string) (connect.Code, any)) string {
 	t.Helper()
 	var b strings.Builder

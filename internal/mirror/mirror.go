@@ -232,8 +232,8 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// Check returns the fields of a structure that the message lacks, at any depth, as paths. It copies a structure of which
-// everything is set, so it panics where Copy would.
+// Check returns the fields of a structure that the message lacks, at any depth, as paths. It copies a structure of
+// which everything is set, so it panics where Copy would.
 func Check(message, structure any) (missing []string) {
 	from := reflect.New(reflect.TypeOf(structure)).Elem()
 	fill(from, 0)

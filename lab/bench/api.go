@@ -106,7 +106,7 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 	}
 	return Report{Bench: "api", Figures: f, Setup: map[string]any{
 		"controllers": "3 processes on loopback, without TLS", "app": "learning", "switches": b.Switches,
-		"pollers": fmt.Sprintf("%d, each asks the leader once a second for the status, the actors or the matrix, as JSON",
+		"pollers": fmt.Sprintf("%d, each asks the leader each second for the status, the actors or the matrix, in JSON",
 			b.Pollers),
 		"requests_per_s": "of the pollers without a pause, and without other load",
 		"slices":         fmt.Sprintf("%d of %d s of each kind, in turn; medians of their p99", b.Rounds, b.Seconds),

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// TestWatchLeader: a watch at a follower begins with everything, and tells who leads after a kill and what that cost. It
-// resumes without a gap. The API speaks gRPC, HTTP with JSON, and Python on the same port.
+// TestWatchLeader: a watch at a follower begins with everything, and tells who leads after a kill and what that cost.
+// It resumes without a gap. The API speaks gRPC, HTTP with JSON, and Python on the same port.
 func TestWatchLeader(t *testing.T) {
 	t.Parallel()
 	s := startCluster(t, cluster.Config{Apps: []string{"topology"}})

@@ -91,11 +91,11 @@ def _microseconds(text: str) -> str:
 
 
 class Client(api_types.Methods):
-    """A client of a cluster. It may be used by several threads; they take turns. Addresses are HOST:PORT, as controllers
-    have them as `api` in the cluster file. TLS and tokens are those of the client of the store. A read is repeated at
-    one controller after the other until one answers, and a change until one has accepted or refused it. If a controller
-    names the leader, `names` says which address that has: the names of the controllers, in the order of the addresses.
-    Without it, all are tried."""
+    """A client of a cluster. It may be used by several threads; they take turns. Addresses are HOST:PORT, as
+    controllers have them as `api` in the cluster file. TLS and tokens are those of the client of the store. A read is
+    repeated at one controller after the other until one answers, and a change until one has accepted or refused it.
+    `names` are the names of the controllers, in the order of the addresses: with them, a request that is for the leader
+    goes to it. Without, all are tried."""
 
     def __init__(self, addresses: Sequence[str], timeout_seconds: float = 15.0, tls: TLS | None = None,
                  token_file: str = "", names: Sequence[str] = ()) -> None:

@@ -117,7 +117,8 @@ class Cluster:
                 process = self._processes.get(name)
                 if process and process.poll() not in (None, -signal.SIGKILL):
                     raise RuntimeError(f"holdfast: {name} has ended:\n{self._log(name)}")
-            leading = [(int(status["term"]), name) for name, status in self.status().items() if status["role"] == "leader"]
+            leading = [(int(status["term"]), name) for name, status in self.status().items()
+                       if status["role"] == "leader"]
             if leading:
                 return max(leading)[1]
             time.sleep(POLL_SECONDS)
@@ -130,8 +131,8 @@ class Cluster:
         for name, port in zip(self.names, self.ports, strict=True):
             if name in self._processes and self._processes[name].poll() is None:
                 try:
-                    request = urllib.request.Request(f"http://{ADDRESS}:{port + 2000}/holdfast.v1.Cluster/GetController",
-                                                     b"{}", {"Content-Type": "application/json"})
+                    method = f"http://{ADDRESS}:{port + 2000}/holdfast.v1.Cluster/GetController"
+                    request = urllib.request.Request(method, b"{}", {"Content-Type": "application/json"})
                     with _opener.open(request, timeout=1) as answer:
                         answers[name] = json.load(answer)
                 except OSError:
