@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/grpcreflect"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller/feed"
@@ -117,23 +118,21 @@ func (a *apiServer) routes() *routes {
 
 // sharedHandlers are those whose answers go to many.
 func (a *apiServer) sharedHandlers(options []connect.HandlerOption) map[string]http.Handler {
-	return map[string]http.Handler{
-		api.ClusterGetStatusProcedure: connect.NewUnaryHandler(api.ClusterGetStatusProcedure, a.cluster.unary,
-			options...),
-		api.ClusterGetControllerProcedure: connect.NewUnaryHandler(api.ClusterGetControllerProcedure,
-			a.controller.unary, options...),
-		api.ClusterListActorsProcedure: connect.NewUnaryHandler(api.ClusterListActorsProcedure, a.actors.unary,
-			options...),
-		api.ClusterGetMatrixProcedure: connect.NewUnaryHandler(api.ClusterGetMatrixProcedure, a.matrix.unary,
-			options...),
-		api.ClusterGetAdviceProcedure: connect.NewUnaryHandler(api.ClusterGetAdviceProcedure, a.advice.unary,
-			options...),
-		api.ClusterGetTallyProcedure: connect.NewUnaryHandler(api.ClusterGetTallyProcedure, a.tally.unary, options...),
-		api.ClusterGetTopologyProcedure: connect.NewUnaryHandler(api.ClusterGetTopologyProcedure, a.topology.unary,
-			options...),
-		api.ClusterWatchProcedure: a.endless(connect.NewServerStreamHandler(api.ClusterWatchProcedure, a.watch,
-			options...)),
+	handlers := map[string]http.Handler{api.ClusterWatchProcedure: a.endless(
+		connect.NewServerStreamHandler(api.ClusterWatchProcedure, a.watch, options...))}
+	for path, unary := range map[string]func(context.Context,
+		*connect.Request[emptypb.Empty]) (*connect.Response[api.Encoded], error){
+		api.ClusterGetStatusProcedure:     a.cluster.unary,
+		api.ClusterGetControllerProcedure: a.controller.unary,
+		api.ClusterListActorsProcedure:    a.actors.unary,
+		api.ClusterGetMatrixProcedure:     a.matrix.unary,
+		api.ClusterGetAdviceProcedure:     a.advice.unary,
+		api.ClusterGetTallyProcedure:      a.tally.unary,
+		api.ClusterGetTopologyProcedure:   a.topology.unary,
+	} {
+		handlers[path] = connect.NewUnaryHandler(path, unary, options...)
 	}
+	return handlers
 }
 
 // methodsOf returns the methods of a service.
