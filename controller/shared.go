@@ -37,6 +37,9 @@ type sharing struct {
 // restMost bounds the time between two answers: making one takes long if a controller does not answer.
 const restMost = 200 * time.Millisecond
 
+// computeTimeout bounds how long an answer takes, which a loop that hangs would hold up.
+const computeTimeout = 5 * time.Second
+
 // share makes an answer of what compute returns, as a message that wrap makes of it.
 func share[T any](compute func(context.Context) (T, error), wrap func(T) proto.Message) *shared[T] {
 	return &shared[T]{compute: compute, wrap: wrap, turn: make(chan struct{}, 1)}
@@ -64,7 +67,9 @@ func (s *shared[T]) get(ctx context.Context) (*api.Encoded, error) {
 	}
 	s.mu.Unlock()
 	if first {
-		s.work(context.WithoutCancel(ctx), f) // others may wait for it
+		work, cancel := context.WithTimeout(context.WithoutCancel(ctx), computeTimeout) // others may wait for it
+		defer cancel()
+		s.work(work, f)
 	}
 	select {
 	case <-f.done:
