@@ -44,8 +44,8 @@ var layers = []string{
 }
 
 // laboratory is what makes networks, load, faults, oracles and figures, and the gate and releases. It imports what it
-// likes. Of the product only the command line, which has the subcommands demo, bench, sim, vswitch and vnet, imports any
-// of it.
+// likes. Of the product only the command line, which has the subcommands demo, bench, sim, vswitch and vnet, imports
+// any of it.
 var laboratory = []string{"deploy", "holdfasttest", "lab", "scripts"}
 
 type pkg struct {

@@ -173,35 +173,48 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
-// metrics lists the series of a controller.
+// metrics lists the series of controllers, agents and sentries.
 func metrics(root string, to *bytes.Buffer) error {
-	_, files, err := parse(root, "controller", false)
-	if err != nil {
-		return err
+	to.WriteString("# Metrics\n\nControllers serve these to Prometheus at `/metrics` of their address `api`; " +
+		"agents and sentries do at the address that `--metrics` says. [Operating](../docs/operating.md#metrics) says " +
+		"how to collect them; alerts and a dashboard are in [deploy](../deploy/prometheus).\n")
+	for _, of := range []struct{ pkg, title string }{{"controller", "Controllers"}, {"agent", "Agents"},
+		{"bfd/sentry", "Sentries"}} {
+		_, files, err := parse(root, of.pkg, false)
+		if err != nil {
+			return err
+		}
+		lines := series(files)
+		if len(lines) == 0 {
+			return fmt.Errorf("package %s makes no series: are they made by other functions than those of metric?",
+				of.pkg)
+		}
+		fmt.Fprintf(to, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n%s", of.title,
+			strings.Join(lines, ""))
 	}
-	to.WriteString("# Metrics\n\nEach controller serves these to Prometheus at `/metrics` of its address `api`. " +
-		"[Operating](../docs/operating.md#metrics) says how to collect them; alerts and a dashboard are in " +
-		"[deploy](../deploy/prometheus).\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
-	var lines []string
+	return nil
+}
+
+// series returns a line for each call of metric.Gauge and metric.Counter, by name.
+func series(files []*ast.File) (lines []string) {
 	each(files, func(call *ast.CallExpr) {
-		name, is := call.Fun.(*ast.Ident)
-		kind := map[string]string{"gaugeSeries": "gauge", "counterSeries": "counter"}
-		if !is || kind[name.Name] == "" || len(call.Args) < 2 || literal(call.Args[0]) == "" {
+		made, is := call.Fun.(*ast.SelectorExpr)
+		if !is || len(call.Args) < 2 || literal(call.Args[0]) == "" {
+			return
+		}
+		kind := map[string]string{"Gauge": "gauge", "Counter": "counter"}[made.Sel.Name]
+		if from, is := made.X.(*ast.Ident); !is || from.Name != "metric" || kind == "" {
 			return
 		}
 		var labels []string
 		for _, l := range call.Args[2:] {
 			labels = append(labels, "`"+literal(l)+"`")
 		}
-		lines = append(lines, fmt.Sprintf("| `holdfast_%s` | %s | %s | %s |\n", literal(call.Args[0]),
-			kind[name.Name], strings.Join(labels, ", "), cell(literal(call.Args[1]))))
+		lines = append(lines, fmt.Sprintf("| `holdfast_%s` | %s | %s | %s |\n", literal(call.Args[0]), kind,
+			strings.Join(labels, ", "), cell(literal(call.Args[1]))))
 	})
-	if len(lines) == 0 {
-		return fmt.Errorf("package controller makes no series: has it got other functions for them?")
-	}
 	slices.Sort(lines)
-	to.WriteString(strings.Join(lines, ""))
-	return nil
+	return lines
 }
 
 // each calls visit for all calls in files.

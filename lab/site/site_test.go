@@ -89,10 +89,12 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for page, wants := range map[string][]string{
-		commandsPage:                      {"[holdfast serve](commands/serve.md)"},
-		"reference/commands/store.md":     {"## holdfast store put\n", "| `--namespace string` |"},
-		filePage:                          {"| `election_ms` | milliseconds, 3 to 60000 |", "| `peer` | host:port |", "| `disjoint` | `link` or `node` |"},
-		metricsPage:                       {"| `holdfast_group_leader` | gauge | `group` |"},
+		commandsPage:                  {"[holdfast serve](commands/serve.md)"},
+		"reference/commands/store.md": {"## holdfast store put\n", "| `--namespace string` |"},
+		filePage:                      {"| `election_ms` | milliseconds, 3 to 60000 |", "| `peer` | host:port |", "| `disjoint` | `link` or `node` |"},
+		metricsPage: {"| `holdfast_group_leader` | gauge | `group` |",
+			"| `holdfast_agent_switch_events_total` | counter | `switch` |",
+			"| `holdfast_sentry_link_deaths_total` | counter | `switch`, `interface` |"},
 		routesPage:                        {"| `GET /metrics` | viewer |  |  |", "| `/` | viewer | operator | yes |"},
 		protosPage:                        {"### Store\n", "rpc Watch("},
 		"reference/go/app.md":             {"## type Tx\n", "### Tx.TableMiss\n", "func (tx *Tx) TableMiss(", "### Tx.Reply\n", "Example:\n"},
