@@ -102,7 +102,7 @@ func (p plot) drawLines(b *strings.Builder) {
 	const bottom, right = lineHeight - axisHeight, plotWidth - legendWidth
 	for _, t := range a.ticks() {
 		y := bottom - a.at(t)*(bottom-10)
-		fmt.Fprintf(b, `<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%[2].1f"/>`, axisWidth, y, right)
+		fmt.Fprintf(b, `<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, axisWidth, y, right, y)
 		fmt.Fprintf(b, `<text class="label" x="%d" y="%.1f">%s</text>`, axisWidth-8, y+4, number(t))
 	}
 	at := func(i int) float64 {
