@@ -51,7 +51,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(page), "were not made here"); n != len(figures()) {
+	if n := strings.Count(string(page), "were not made here:"); n != len(figures()) {
 		t.Errorf("the page of no reports says %d times that a measurement is missing, want %d", n, len(figures()))
 	}
 }
