@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/controller/dashboard"
 	"github.com/holdfast-sdn/holdfast/controller/feed"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 )
@@ -90,6 +91,8 @@ func (a *apiServer) close() error {
 func (a *apiServer) routes() *routes {
 	mux := &routes{ServeMux: http.NewServeMux()}
 	mux.handle("GET /metrics", a.c.metrics())
+	mux.handle("GET "+dashboard.Path, dashboard.Handler())
+	mux.handle("GET /{$}", http.RedirectHandler(dashboard.Path, http.StatusFound))
 	mux.handle("GET /openapi.json", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(api.OpenAPI) // the client is gone

@@ -1,5 +1,6 @@
 // Command generate writes what is made from the files in api/holdfast/v1: the messages and services in Go, the
-// description for OpenAPI, and the types of the client in Python. It runs in the folder api, by go generate.
+// description for OpenAPI, and the types of the client in Python and of the dashboard. It runs in the folder api, by go
+// generate.
 package main
 
 import (
@@ -73,6 +74,7 @@ func generated(ctx context.Context, folder string) (map[string][]byte, error) {
 		return nil, err
 	}
 	out["../python/holdfast/api_types.py"] = python(files)
+	out["../controller/dashboard/web/src/api.ts"] = typescript(files)
 	return out, nil
 }
 

@@ -12,6 +12,7 @@ type need struct {
 	change pki.Role // the least role for everything else
 	// clients may do both. The application may restrict them further, as the store does by its rules of access.
 	clients bool
+	anybody bool // may read it, and need not say who one is: it is the same for every cluster
 	record  recording
 }
 
@@ -36,6 +37,10 @@ var viewing = need{read: pki.Viewer, change: pki.Viewer, record: never}
 var needs = map[string]need{
 	"GET /metrics":      {read: pki.Viewer},
 	"GET /openapi.json": {read: pki.Viewer},
+
+	// The page asks for a token, and with it for what it shows.
+	"GET /{$}":        {anybody: true},
+	"GET /dashboard/": {anybody: true},
 
 	"/holdfast.v1.Cluster/GetStatus":     viewing,
 	"/holdfast.v1.Cluster/GetController": viewing,

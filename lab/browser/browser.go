@@ -1,0 +1,284 @@
+// Package browser drives a Chromium without a window, by its DevTools protocol, for the tests of the dashboard. It has
+// only what these need.
+package browser
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Find returns the path of Chromium; "" if there is none.
+func Find() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Page is the one page of a browser.
+type Page struct {
+	ctx     context.Context
+	cmd     *exec.Cmd
+	ws      *websocket.Conn
+	session string
+	read    chan struct{} // closed when nothing is read any more
+
+	mu       sync.Mutex // guards the fields below, and writing
+	last     int
+	waiting  map[int]chan reply
+	problems []string // at most maxProblems
+}
+
+const (
+	maxProblems = 100
+	maxMessage  = 64 << 20 // bytes; a screenshot is one
+)
+
+type reply struct {
+	Result json.RawMessage
+	Error  *struct{ Message string }
+}
+
+// Open starts a browser with an empty page, which ends with Close. dir, which must exist, is for its files.
+func Open(ctx context.Context, chromium, dir string) (*Page, error) {
+	cmd := exec.Command(chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir="+dir, "--remote-debugging-port=0", "about:blank")
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &Page{ctx: ctx, cmd: cmd, waiting: map[int]chan reply{}, read: make(chan struct{})}
+	if err := p.attach(out); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// attach connects to the page of a browser that has started.
+func (p *Page) attach(out io.Reader) error {
+	lines := bufio.NewScanner(out)
+	url := ""
+	for url == "" && lines.Scan() {
+		_, url, _ = strings.Cut(lines.Text(), "DevTools listening on ")
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // it ends with the browser
+	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
+	defer cancel()
+	ws, _, err := websocket.Dial(ctx, url, nil)
+	if err != nil {
+		return fmt.Errorf("connect to the browser at %q: %w", url, err)
+	}
+	ws.SetReadLimit(maxMessage)
+	p.ws = ws
+	go p.receive()
+	var targets struct {
+		TargetInfos []struct{ TargetID, Type string }
+	}
+	if err := p.do("Target.getTargets", nil, &targets); err != nil {
+		return err
+	}
+	for _, t := range targets.TargetInfos {
+		if t.Type != "page" {
+			continue
+		}
+		var s struct{ SessionID string }
+		if err := p.do("Target.attachToTarget", map[string]any{"targetId": t.TargetID, "flatten": true}, &s); err != nil {
+			return err
+		}
+		p.session = s.SessionID
+		for _, domain := range []string{"Page", "Runtime", "Log"} {
+			if err := p.do(domain+".enable", nil, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return errors.New("the browser has no page")
+}
+
+// receive reads what the browser sends, until the connection ends.
+func (p *Page) receive() {
+	defer close(p.read)
+	for {
+		_, text, err := p.ws.Read(context.Background())
+		if err != nil {
+			return
+		}
+		var m struct {
+			ID     int
+			Method string
+			Params json.RawMessage
+			reply
+		}
+		if json.Unmarshal(text, &m) != nil {
+			continue
+		}
+		p.mu.Lock()
+		if to := p.waiting[m.ID]; m.ID != 0 && to != nil {
+			delete(p.waiting, m.ID)
+			to <- m.reply
+		}
+		if problem := problemOf(m.Method, m.Params); problem != "" && len(p.problems) < maxProblems {
+			p.problems = append(p.problems, problem)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// problemOf returns the errors and warnings of the console, exceptions, and what the page was not allowed to do.
+func problemOf(method string, params json.RawMessage) string {
+	var e struct {
+		Type  string
+		Entry struct{ Level string }
+	}
+	_ = json.Unmarshal(params, &e) // otherwise it is none of these
+	switch {
+	case method == "Runtime.exceptionThrown",
+		method == "Runtime.consoleAPICalled" && (e.Type == "error" || e.Type == "warning"),
+		method == "Log.entryAdded" && (e.Entry.Level == "error" || e.Entry.Level == "warning"):
+		return string(params)
+	}
+	return ""
+}
+
+// Problems returns what the console says is wrong.
+func (p *Page) Problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.problems...)
+}
+
+// do executes a command of the protocol.
+func (p *Page) do(method string, params map[string]any, result any) error {
+	p.mu.Lock()
+	p.last++
+	id, answer := p.last, make(chan reply, 1)
+	p.waiting[id] = answer
+	m := map[string]any{"id": id, "method": method}
+	if params != nil {
+		m["params"] = params
+	}
+	if p.session != "" {
+		m["sessionId"] = p.session
+	}
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = p.ws.Write(p.ctx, websocket.MessageText, text)
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("%s: %w", method, err)
+	}
+	select {
+	case r := <-answer:
+		if r.Error != nil {
+			return fmt.Errorf("%s: %s", method, r.Error.Message)
+		}
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(r.Result, result)
+	case <-p.read:
+		return fmt.Errorf("%s: the browser has ended", method)
+	case <-p.ctx.Done():
+		return fmt.Errorf("%s: %w", method, p.ctx.Err())
+	}
+}
+
+// Go opens a URL.
+func (p *Page) Go(url string) error {
+	var r struct{ ErrorText string }
+	if err := p.do("Page.navigate", map[string]any{"url": url}, &r); err != nil {
+		return err
+	}
+	if r.ErrorText != "" {
+		return fmt.Errorf("open %s: %s", url, r.ErrorText)
+	}
+	return nil
+}
+
+// Eval evaluates an expression of JavaScript, waits if it is a promise, and decodes its value into result.
+func (p *Page) Eval(expression string, result any) error {
+	var r struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *struct{ Exception struct{ Description string } }
+	}
+	if err := p.do("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true,
+		"returnByValue": true}, &r); err != nil {
+		return err
+	}
+	if r.ExceptionDetails != nil {
+		return fmt.Errorf("%s: %s", expression, r.ExceptionDetails.Exception.Description)
+	}
+	if result == nil || len(r.Result.Value) == 0 {
+		return nil
+	}
+	return json.Unmarshal(r.Result.Value, result)
+}
+
+// Until waits until an expression is true. The page looks at it for each frame.
+func (p *Page) Until(expression string) error {
+	return p.Eval(`new Promise(done => { const look = () => { try { if (`+expression+`) return done(true) } catch {}
+		setTimeout(look, 10) }; look() })`, nil)
+}
+
+// Scheme makes the page light or dark, of a size in pixels.
+func (p *Page) Scheme(scheme string, width, height int) error {
+	return errors.Join(
+		p.do("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{
+			{"name": "prefers-color-scheme", "value": scheme}}}, nil),
+		p.do("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
+			"deviceScaleFactor": 1, "mobile": false}, nil))
+}
+
+// Key presses a key, such as "/" or "Enter".
+func (p *Page) Key(key string) error {
+	text := key
+	if len(key) > 1 {
+		text = ""
+	}
+	return errors.Join(
+		p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "text": text}, nil),
+		p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil))
+}
+
+// Picture returns what is seen, as PNG.
+func (p *Page) Picture() ([]byte, error) {
+	var r struct{ Data string }
+	if err := p.do("Page.captureScreenshot", map[string]any{"format": "png"}, &r); err != nil {
+		return nil, err
+	}
+	return base64.StdEncoding.DecodeString(r.Data)
+}
+
+// Close ends the browser and all its processes.
+func (p *Page) Close() error {
+	if p.ws != nil {
+		_ = p.ws.CloseNow() // the browser ends
+		<-p.read
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // its group, which is its own
+	_ = p.cmd.Wait()                                      // it was killed
+	return nil
+}
