@@ -101,6 +101,7 @@ class Drawing {
     const ids = [...new Set([...this.m.switches.keys(), ...this.m.ports.keys()])];
     const links = [...this.m.links.values()].map((l): [string, string] => [l.from?.switch ?? "", l.to?.switch ?? ""]);
     this.layout = new Layout(ids, links, this.layout);
+    delete this.canvas.dataset["settled"];
   }
 
   private palette(): void {
@@ -190,8 +191,9 @@ class Drawing {
   }
 
   private frame(): void {
-    if (this.layout.relax(6)) this.dirty = true;
-    if (!this.dirty) return;
+    const moves = this.layout.relax(6);
+    if (!moves) this.canvas.dataset["settled"] = "yes";
+    if (!moves && !this.dirty) return;
     this.dirty = false;
     const ratio = devicePixelRatio;
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];

@@ -1,0 +1,232 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/controller/dashboard"
+)
+
+// pictures is a folder for pictures of all views, to look at; see docs/operating.md.
+var pictures = os.Getenv("HOLDFAST_PICTURES")
+
+// network is a cluster as the API shows it, with a fat tree of k ports: 5k²/4 switches.
+type network struct {
+	api.UnimplementedClusterHandler
+	k int
+}
+
+func (n network) Watch(ctx context.Context, _ *api.WatchRequest, to *connect.ServerStream[api.WatchResponse]) error {
+	if err := to.Send(&api.WatchResponse{Feed: "f", Revision: 1, Snapshot: true, Changes: n.changes()}); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (n network) changes() (list []*api.Change) {
+	now := time.Now()
+	for i := range 3 {
+		name, role := fmt.Sprintf("c%d", i+1), "follower"
+		if i == 0 {
+			role = "leader"
+		}
+		list = append(list, &api.Change{What: &api.Change_Controller{Controller: &api.Answer{Name: name,
+			Api: fmt.Sprintf("10.0.0.%d:6655", i+1), Status: &api.ControllerStatus{Name: name, Role: role,
+				Apps: []string{"topology", "suite"}}}}},
+			&api.Change{What: &api.Change_Group{Group: &api.GroupView{Group: uint32(i), Leader: name, Home: name,
+				Replicas: []string{"c1", "c2", "c3"}, Term: uint64(3 + i), LastIndex: 48211, Switches: int32(n.k)}}},
+			&api.Change{What: &api.Change_Event{Event: &api.Event{Controller: name, Number: uint64(i + 1),
+				Kind: api.EventKind_EVENT_KIND_LEADER, Group: uint32(i), Text: "leads the group",
+				Time: timestamppb.New(now.Add(time.Duration(-200+60*i) * time.Second)),
+				Failover: &api.Failover{From: "c3", Term: 2, LeaderlessMs: 12.5 * float64(i*i*9), Switches: 40,
+					Commands: 7}}}})
+	}
+	list = append(list, &api.Change{What: &api.Change_Event{Event: &api.Event{Controller: "c2", Number: 9, App: "suite",
+		Kind: api.EventKind_EVENT_KIND_FAILED, Time: timestamppb.New(now), Text: "suite failed on a packet",
+		Input: "packet-in of switch 2a, port 3", Traceback: "Traceback (most recent call last):\n  KeyError: 42"}}})
+	half := n.k / 2
+	core := func(i int) int { return n.k*n.k + i + 1 }
+	add := func(id, port, to, back int) {
+		a, b := &api.End{Switch: fmt.Sprintf("%x", id), Port: uint32(port)}, &api.End{Switch: fmt.Sprintf("%x", to),
+			Port: uint32(back)}
+		for _, l := range []*api.Link{{From: a, To: b}, {From: b, To: a}} {
+			l.Up, l.Bidirectional, l.Since = id != 1 || port != 1, true, timestamppb.New(now)
+			list = append(list, &api.Change{What: &api.Change_Link{Link: l}})
+		}
+	}
+	for i := range n.k*n.k + half*half {
+		s := &api.SwitchInView{Switch: fmt.Sprintf("%x", i+1), Group: uint32(i / n.k % 3), State: "up", Role: "master",
+			Mode: "agent", Version: "1.3", Guarantee: "exactly-once", TotalEvents: uint64(1000 + i), Standbys: 2,
+			Master: fmt.Sprintf("c%d", i/n.k%3+1), CommandsIssued: 9, CommandsDone: uint64(9 - i%3)}
+		if i == 7 {
+			s.State, s.Master, s.Guarantee, s.Role = "unreachable", "", "", "none"
+		}
+		list = append(list, &api.Change{What: &api.Change_Switch{Switch: s}})
+	}
+	for pod := range n.k {
+		for edge := range half {
+			for up := range half {
+				add(pod*n.k+edge+1, up+1, pod*n.k+half+up+1, edge+1)
+				add(pod*n.k+half+edge+1, half+up+1, core(edge*half+up), pod+1)
+			}
+		}
+	}
+	return list
+}
+
+func (n network) ListActors(context.Context, *emptypb.Empty) (*api.Actors, error) {
+	return &api.Actors{By: "c1", Actors: []*api.ActorView{{Actor: "suite/hosts/7", App: "suite", Group: 1, Leader: "c2",
+		Inputs: 4711, Outputs: 815, BusyMs: 93.5, Bytes: 2048, Stays: "pinned"}}}, nil
+}
+
+func (n network) GetMatrix(context.Context, *emptypb.Empty) (*api.Matrix, error) {
+	return &api.Matrix{Cells: []*api.MatrixCell{{From: "c1", To: "c1", Messages: 9000}, {From: "c1", To: "c2",
+		Messages: 120}, {From: "c2", To: "c3", Messages: 7}, {From: "c3", To: "c3", Messages: 4000}}}, nil
+}
+
+func (n network) ListLinks(context.Context, *emptypb.Empty) (*api.LinkReport, error) {
+	rtt := 0.31
+	return &api.LinkReport{Bfd: true, Links: []*api.WatchedLink{{Up: true, IntervalMs: 3, RttMs: &rtt, Ends: []*api.WatchedEnd{
+		{Switch: "1", Port: 1, BfdState: "up"}, {Switch: "13", Port: 1, BfdState: "down", Flaps: 2,
+			Why: "the switch has no BFD"}}}}}, nil
+}
+
+// open serves a network and opens its page.
+func open(t *testing.T, k int, scheme string) *Page {
+	t.Helper()
+	chromium := Find()
+	if chromium == "" {
+		t.Skip("there is no Chromium: apt-get install chromium")
+	}
+	mux := http.NewServeMux()
+	mux.Handle(dashboard.Path, dashboard.Handler())
+	mux.Handle(api.NewClusterHandler(network{k: k}, api.HandlerOptions()...))
+	server := httptest.NewServer(mux)
+	page, err := Open(t.Context(), chromium, t.TempDir())
+	check(t, err)
+	t.Cleanup(func() {
+		check(t, page.Close())
+		server.CloseClientConnections()
+		server.Close()
+	})
+	check(t, page.Scheme(scheme, 1280, 800))
+	check(t, page.Go(server.URL+dashboard.Path))
+	return page
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accessible lists what has no name, and text with less contrast than WCAG 2.1 wants of AA.
+const accessible = `(() => {
+	const problems = [], seen = e => e.checkVisibility({ visibilityProperty: true }) && !e.closest(".hidden, .skip")
+	const parse = c => { const v = c.match(/[\d.]+/g).map(Number); return v.length < 4 ? [...v, 1] : v }
+	const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+		return .2126 * r + .7152 * g + .0722 * b }
+	const behind = e => { const list = []
+		for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor)
+			list.push(c); if (c[3] === 1) break }
+		return list.reduceRight((under, c) => under.map((v, i) => v * (1 - c[3]) + c[i] * c[3]), [255, 255, 255]) }
+	for (const e of document.querySelectorAll("a, button, input, canvas, [role=region], nav, svg"))
+		if (seen(e) && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)) problems.push("no name: " + e.outerHTML)
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	while (texts.nextNode()) { const e = texts.currentNode.parentElement
+		if (!texts.currentNode.data.trim() || !seen(e) || e.closest("svg, :disabled, noscript")) continue
+		const [a, b] = [light(parse(getComputedStyle(e).color).slice(0, 3)), light(behind(e))]
+		const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05)
+		if (contrast < 4.5) problems.push("contrast " + contrast.toFixed(1) + ": " + e.outerHTML.slice(0, 200)) }
+	for (const one of ["h1", "main", "header", "html[lang]"])
+		if (document.querySelectorAll(one).length !== 1) problems.push("not exactly one " + one)
+	return problems })()`
+
+// TestViews: each view of a network of 20 and of 1,000 switches, light and dark, is there a second after it is asked for,
+// has names and contrast, and says nothing in the console. The map of 1,000 switches is drawn fluently.
+func TestViews(t *testing.T) {
+	for scheme, k := range map[string]int{"light": 4, "dark": 28} {
+		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
+			page := open(t, k, scheme)
+			check(t, page.Until(`document.querySelector(".state").textContent === "live"`))
+			var loaded float64
+			check(t, page.Eval(`performance.now()`, &loaded))
+			t.Logf("%d switches are there after %.0f ms", 5*k*k/4, loaded)
+			for _, view := range []string{"", "switches", "switches/2", "links", "actors", "timeline", "failures",
+				"events/c2-9", "groups/1", "topology/2"} {
+				visit(t, page, scheme, view)
+			}
+			if k > 4 {
+				fluent(t, page)
+			}
+			check(t, page.Key("/"))
+			check(t, page.Until(`document.activeElement.id === "search"`))
+			for _, key := range []string{"s", "w", "i", "t", "c", "h", " ", "7", "ArrowDown", "ArrowUp"} {
+				check(t, page.Key(key))
+			}
+			picture(t, page, scheme+"-search")
+			check(t, page.Key("Enter"))
+			check(t, page.Until(`location.hash === "#/switches/7"`))
+			for _, problem := range page.Problems() {
+				t.Errorf("the console says %s", problem)
+			}
+		})
+	}
+}
+
+func visit(t *testing.T, page *Page, scheme, view string) {
+	t.Helper()
+	check(t, page.Eval(fmt.Sprintf(`location.hash = "#/%s"; new Promise(done => requestAnimationFrame(() =>
+		requestAnimationFrame(() => done())))`, view), nil))
+	check(t, page.Until(`!document.body.textContent.includes("Asking …")`))
+	if view == "topology/2" {
+		check(t, page.Until(`document.querySelector("canvas").dataset.settled`))
+	}
+	var problems []string
+	check(t, page.Eval(accessible, &problems))
+	for _, problem := range problems {
+		t.Errorf("%s, %s: %s", scheme, view, problem)
+	}
+	picture(t, page, scheme+"-"+filepath.Base("/overview/"+view))
+}
+
+// fluent measures how long the page needs to draw the map when it is moved.
+func fluent(t *testing.T, page *Page) {
+	t.Helper()
+	var ms float64
+	check(t, page.Eval(`(async () => { const c = document.querySelector("canvas"); let sum = 0
+		const press = key => c.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))
+		const times = []
+		for (let i = 0; i < 60; i++) { press(i % 2 ? "ArrowLeft" : "+")
+			times.push(await new Promise(done => requestAnimationFrame(() => { const began = performance.now()
+				const channel = new MessageChannel(); channel.port1.onmessage = () => done(performance.now() - began)
+				channel.port2.postMessage(0) }))) }
+		return times.sort((a, b) => a - b)[30] })()`, &ms))
+	t.Logf("a frame of 1,000 switches takes %.1f ms", ms)
+	if ms > 100 { // the machine may be busy
+		t.Errorf("a frame of 1,000 switches takes %.1f ms", ms)
+	}
+}
+
+func picture(t *testing.T, page *Page, name string) {
+	if pictures == "" {
+		return
+	}
+	png, err := page.Picture()
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(pictures, name+".png"), png, 0o644))
+}
