@@ -1,12 +1,15 @@
 package browser
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,9 +17,13 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"go.uber.org/goleak"
+
 	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller/dashboard"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pictures is a folder for pictures of all views, to look at; see docs/operating.md.
 var pictures = os.Getenv("HOLDFAST_PICTURES")
@@ -103,8 +110,8 @@ func (n network) ListLinks(context.Context, *emptypb.Empty) (*api.LinkReport, er
 			Why: "the switch has no BFD"}}}}}, nil
 }
 
-// open serves a network and opens its page.
-func open(t *testing.T, k int, scheme string) *Page {
+// open serves a network, for those with the token unless it is "", and opens its page.
+func open(t *testing.T, k int, scheme, token string) *Page {
 	t.Helper()
 	chromium := Find()
 	if chromium == "" {
@@ -112,9 +119,16 @@ func open(t *testing.T, k int, scheme string) *Page {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(dashboard.Path, dashboard.Handler())
-	mux.Handle(api.NewClusterHandler(network{k: k}, api.HandlerOptions()...))
+	path, cluster := api.NewClusterHandler(network{k: k}, api.HandlerOptions()...)
+	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			api.Refuse(w, r, connect.CodeUnauthenticated, errors.New("this is for those who have a token"))
+			return
+		}
+		cluster.ServeHTTP(w, r)
+	})
 	server := httptest.NewServer(mux)
-	page, err := Open(t.Context(), chromium, t.TempDir())
+	page, err := Open(context.Background(), chromium, t.TempDir())
 	check(t, err)
 	t.Cleanup(func() {
 		check(t, page.Close())
@@ -122,6 +136,7 @@ func open(t *testing.T, k int, scheme string) *Page {
 		server.Close()
 	})
 	check(t, page.Scheme(scheme, 1280, 800))
+	check(t, page.do("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil))
 	check(t, page.Go(server.URL+dashboard.Path))
 	return page
 }
@@ -155,17 +170,20 @@ const accessible = `(() => {
 		if (document.querySelectorAll(one).length !== 1) problems.push("not exactly one " + one)
 	return problems })()`
 
-// TestViews: each view of a network of 20 and of 1,000 switches, light and dark, is there a second after it is asked for,
-// has names and contrast, and says nothing in the console. The map of 1,000 switches is drawn fluently.
+// TestViews: each view of a network of 20 and of 980 switches, light and dark, has names and contrast, and says nothing in
+// the console. A page of 980 switches and 10,976 links needs less than a second of a processor, and their map is drawn
+// fluently.
 func TestViews(t *testing.T) {
 	for scheme, k := range map[string]int{"light": 4, "dark": 28} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			page := open(t, k, scheme)
+			page := open(t, k, scheme, "")
 			check(t, page.Until(`document.querySelector(".state").textContent === "live"`))
-			var loaded float64
-			check(t, page.Eval(`performance.now()`, &loaded))
-			t.Logf("%d switches are there after %.0f ms", 5*k*k/4, loaded)
+			loaded := busy(t, page)
+			t.Logf("to show %d switches the page needs %v of a processor", 5*k*k/4, loaded)
+			if loaded > time.Second {
+				t.Error("that is more than a second")
+			}
 			for _, view := range []string{"", "switches", "switches/2", "links", "actors", "timeline", "failures",
 				"events/c2-9", "groups/1", "topology/2"} {
 				visit(t, page, scheme, view)
@@ -201,25 +219,64 @@ func visit(t *testing.T, page *Page, scheme, view string) {
 	for _, problem := range problems {
 		t.Errorf("%s, %s: %s", scheme, view, problem)
 	}
-	picture(t, page, scheme+"-"+filepath.Base("/overview/"+view))
+	picture(t, page, scheme+"-"+strings.ReplaceAll(cmp.Or(view, "overview"), "/", "-"))
 }
 
-// fluent measures how long the page needs to draw the map when it is moved.
+// busy is how long the page has used a processor, which does not depend on what else the machine does.
+func busy(t *testing.T, page *Page) time.Duration {
+	t.Helper()
+	var r struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	check(t, page.do("Performance.getMetrics", nil, &r))
+	for _, m := range r.Metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	t.Fatal("the browser does not tell how busy it is")
+	return 0
+}
+
+// fluent measures how busy the page is while the map is moved and zoomed.
 func fluent(t *testing.T, page *Page) {
 	t.Helper()
-	var ms float64
-	check(t, page.Eval(`(async () => { const c = document.querySelector("canvas"); let sum = 0
-		const press = key => c.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }))
-		const times = []
-		for (let i = 0; i < 60; i++) { press(i % 2 ? "ArrowLeft" : "+")
-			times.push(await new Promise(done => requestAnimationFrame(() => { const began = performance.now()
-				const channel = new MessageChannel(); channel.port1.onmessage = () => done(performance.now() - began)
-				channel.port2.postMessage(0) }))) }
-		return times.sort((a, b) => a - b)[30] })()`, &ms))
-	t.Logf("a frame of 1,000 switches takes %.1f ms", ms)
-	if ms > 100 { // the machine may be busy
-		t.Errorf("a frame of 1,000 switches takes %.1f ms", ms)
+	const frames = 60
+	before := busy(t, page)
+	check(t, page.Eval(fmt.Sprintf(`(async () => { const c = document.querySelector("canvas")
+		for (let i = 0; i < %d; i++) {
+			c.dispatchEvent(new KeyboardEvent("keydown", { key: ["+", "ArrowLeft", "-"][i %% 3], bubbles: true }))
+			await new Promise(requestAnimationFrame) } return 0 })()`, frames), nil))
+	frame := (busy(t, page) - before) / frames
+	t.Logf("a frame of the map needs %v of a processor", frame)
+	if frame > 33*time.Millisecond {
+		t.Error("that is too long for 30 in a second")
 	}
+}
+
+// TestToken: who has no certificate types a token in. Only the memory of the page keeps it.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	page := open(t, 2, "light", "t0ken")
+	check(t, page.Until(`document.activeElement.type === "password"`))
+	picture(t, page, "light-login")
+	for _, key := range strings.Split("t0ken", "") {
+		check(t, page.Key(key))
+	}
+	check(t, page.Eval(`document.querySelector("form.login button").click()`, nil))
+	check(t, page.Until(`document.querySelector(".leader").textContent === "c1"`))
+	var kept int
+	check(t, page.Eval(`localStorage.length + sessionStorage.length + document.cookie.length`, &kept))
+	if kept != 0 {
+		t.Error("the page has stored something")
+	}
+	var url string
+	check(t, page.Eval(`location.href`, &url))
+	check(t, page.Go(url))
+	check(t, page.Until(`document.activeElement.type === "password"`))
 }
 
 func picture(t *testing.T, page *Page, name string) {

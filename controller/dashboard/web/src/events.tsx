@@ -35,15 +35,15 @@ function Chart({ list }: { list: Event[] }) {
   const first = Math.min(...list.map(at));
   const span = Math.max(Date.now() - first, 1000);
   const height = 34 * groups.length + 26;
-  const x = (e: Event) => 90 + (760 * (at(e) - first)) / span;
+  const x = (e: Event) => 90 + (1080 * (at(e) - first)) / span;
   return (
     <figure>
-      <svg class="timeline" viewBox={`0 0 900 ${height}`} role="img" aria-label="When groups changed their leader. The
+      <svg class="timeline" viewBox={`0 0 1240 ${height}`} role="img" aria-label="When groups changed their leader. The
         table below has the same.">
         {groups.map((g, i) => (
           <g key={g}>
             <text x="4" y={34 * i + 24}>group {g}</text>
-            <line x1="90" x2="890" y1={34 * i + 20} y2={34 * i + 20} />
+            <line x1="90" x2="1230" y1={34 * i + 20} y2={34 * i + 20} />
             {list.filter((e) => e.group === g).slice(0, 100).reverse().map((e) => (
               <g key={eventKey(e)}>
                 <circle cx={x(e)} cy={34 * i + 20} r={4 + Math.min(9, Math.sqrt(e.failover?.leaderless_ms ?? 0) / 4)} />
@@ -53,7 +53,7 @@ function Chart({ list }: { list: Event[] }) {
           </g>
         ))}
         <text x="90" y={height - 6}>{time(new Date(first).toISOString())}</text>
-        <text x="890" y={height - 6} text-anchor="end">now</text>
+        <text x="1230" y={height - 6} text-anchor="end">now</text>
       </svg>
       <figcaption>The larger the circle, the longer no controller led the group.</figcaption>
     </figure>

@@ -8,7 +8,7 @@ export interface Node {
 }
 
 const pivots = 24;
-const steps = 150;
+const steps = 100;
 
 export class Layout {
   readonly nodes: Node[] = [];

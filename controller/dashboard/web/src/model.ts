@@ -3,7 +3,7 @@ import type { Answer, Change, Event, GroupView, Host, Link, SuspendedStatus, Swi
 import type { Connection, Follower } from "./client";
 
 // Limits of what the page keeps; what is beyond is not shown.
-const maxThings = 20_000; // of each kind
+const maxThings = 100_000; // of each kind
 const maxEvents = 1000;
 
 export class Model implements Follower {

@@ -6,27 +6,29 @@ import { href } from "./route";
 
 export function Overview({ m }: { m: Model }) {
   const switches = [...m.switches.values()];
+  const groups = [...m.groups.values()];
+  const controllers = [...m.controllers.values()];
   const failures = m.events.filter((e) => e.kind === "EVENT_KIND_FAILED").length;
   return (
     <>
       <h1>Overview</h1>
       <ul class="tiles">
-        <Tile name="Controllers" value={`${[...m.controllers.values()].filter((c) => c.status).length} of ${m.controllers.size}`}
-          bad={[...m.controllers.values()].some((c) => !c.status)} to="" note="answer" />
-        <Tile name="Groups" value={`${[...m.groups.values()].filter((g) => g.leader !== "").length} of ${m.groups.size}`}
-          bad={[...m.groups.values()].some((g) => g.leader === "")} to="" note="have a leader" />
-        <Tile name="Switches" value={`${switches.filter((s) => s.state === "up").length} of ${switches.length}`}
-          bad={switches.some((s) => s.state !== "up")} to="switches" note="are up" />
-        <Tile name="Suspended actors" value={String(m.suspended.size)} bad={m.suspended.size > 0} to="actors" note="" />
+        <Share name="Controllers" good={controllers.filter((c) => c.status).length} of={controllers.length} to=""
+          note="answer" />
+        <Share name="Groups" good={groups.filter((g) => g.leader !== "").length} of={groups.length} to=""
+          note="have a leader" />
+        <Share name="Switches" good={switches.filter((s) => s.state === "up").length} of={switches.length} to="switches"
+          note="are up" />
+        <Tile name="Suspended actors" value={String(m.suspended.size)} bad={m.suspended.size > 0} to="failures" note="" />
         <Tile name="Failures" value={String(failures)} bad={failures > 0} to="failures" note="of applications, kept" />
       </ul>
       <section aria-labelledby="groups">
         <h2 id="groups">Groups</h2>
-        <Groups list={[...m.groups.values()]} />
+        <Groups list={groups} />
       </section>
       <section aria-labelledby="controllers">
         <h2 id="controllers">Controllers</h2>
-        <Controllers list={[...m.controllers.values()]} />
+        <Controllers list={controllers} />
       </section>
       <section aria-labelledby="latest">
         <h2 id="latest">Latest changes of leaders</h2>
@@ -36,11 +38,17 @@ export function Overview({ m }: { m: Model }) {
   );
 }
 
+function Share(p: { name: string; good: number; of: number; to: string; note: string }) {
+  return <Tile name={p.name} value={`${p.good} of ${p.of}`} bad={p.good < p.of} to={p.to} note={p.note} />;
+}
+
 function Tile(p: { name: string; value: string; note: string; bad: boolean; to: string }) {
   return (
     <li class={p.bad ? "bad" : ""}>
       <a href={href(p.to)}>
-        <span>{p.name}</span> <strong>{p.value}</strong> <span>{p.note}{p.bad && <b> – look at this</b>}</span>
+        <span>{p.name}</span>
+        <strong>{p.value} {p.bad && <b role="img" aria-label="needs attention">⚠</b>}</strong>
+        <span>{p.note}</span>
       </a>
     </li>
   );

@@ -49,6 +49,8 @@ export function Topology({ m, id }: { m: Model; id: string }) {
   );
 }
 
+type View = [scale: number, left: number, top: number];
+
 class Drawing {
   private layout: Layout;
   private shape = -1;
@@ -57,6 +59,11 @@ class Drawing {
   private y = 0;
   private selected = "";
   private dirty = true;
+  private readonly down = new Set<number>(); // edges
+  private readonly layer = document.createElement("canvas"); // with the links
+  private drawn: View = [1, 0, 0]; // how the layer was drawn
+  private drawnAt = -Infinity;
+  private cost = 0; // ms, of drawing it
   private readonly end = new AbortController();
   private readonly colors: Record<string, string> = {};
 
@@ -96,7 +103,18 @@ class Drawing {
   show(id: string): void {
     this.selected = id;
     this.dirty = true;
-    if (this.shape === this.m.shape) return;
+    if (this.shape !== this.m.shape) this.arrange();
+    const dead = new Set<string>();
+    for (const l of this.m.links.values()) {
+      if (!l.up) dead.add(`${l.from?.switch} ${l.to?.switch}`).add(`${l.to?.switch} ${l.from?.switch}`);
+    }
+    this.down.clear();
+    if (dead.size === 0) return;
+    const { nodes, edges } = this.layout;
+    edges.forEach(([i, k], e) => dead.has(`${nodes[i]?.id} ${nodes[k]?.id}`) && this.down.add(e));
+  }
+
+  private arrange(): void {
     this.shape = this.m.shape;
     const ids = [...new Set([...this.m.switches.keys(), ...this.m.ports.keys()])];
     const links = [...this.m.links.values()].map((l): [string, string] => [l.from?.switch ?? "", l.to?.switch ?? ""]);
@@ -172,7 +190,7 @@ class Drawing {
     if (this.scale === 0) [this.scale, this.x, this.y] = this.fitting();
   }
 
-  private fitting(): [number, number, number] {
+  private fitting(): View {
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
     const b = this.layout.bounds();
     const scale = Math.min(120, (w - 60) / Math.max(b.right - b.left, 1), (h - 60) / Math.max(b.bottom - b.top, 1));
@@ -194,47 +212,68 @@ class Drawing {
     const moves = this.layout.relax(6);
     if (!moves) this.canvas.dataset["settled"] = "yes";
     if (!moves && !this.dirty) return;
-    this.dirty = false;
+    const due = performance.now() - this.drawnAt > 6 * this.cost; // drawing links takes a part of the time only
+    if (moves && !due) return;
     const ratio = devicePixelRatio;
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    if (this.canvas.width !== Math.round(w * ratio) || this.canvas.height !== Math.round(h * ratio)) {
-      this.canvas.width = Math.round(w * ratio);
-      this.canvas.height = Math.round(h * ratio);
+    const resized = this.canvas.width !== Math.round(w * ratio) || this.canvas.height !== Math.round(h * ratio);
+    for (const c of resized ? [this.canvas, this.layer] : []) {
+      c.width = Math.round(w * ratio);
+      c.height = Math.round(h * ratio);
     }
     const to = this.canvas.getContext("2d");
-    if (to === null || this.layout.nodes.length === 0) return;
+    if (to === null || w === 0 || this.layout.nodes.length === 0) return;
+    const view: View = this.scale === 0 ? this.fitting() : [this.scale, this.x, this.y];
+    this.dirty = moves || !due;
+    if (due || resized) this.links(view, ratio);
+    // Links that are not drawn again yet are moved and scaled as a picture.
+    const by = view[0] / this.drawn[0];
+    to.setTransform(1, 0, 0, 1, 0, 0);
+    to.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    to.setTransform(by, 0, 0, by, ratio * (view[1] - by * this.drawn[1]), ratio * (view[2] - by * this.drawn[2]));
+    to.drawImage(this.layer, 0, 0);
     to.setTransform(ratio, 0, 0, ratio, 0, 0);
-    to.clearRect(0, 0, w, h);
-    this.draw(to);
+    this.switches(to, view);
   }
 
-  private draw(to: CanvasRenderingContext2D): void {
-    const [scale, left, top] = this.scale === 0 ? this.fitting() : [this.scale, this.x, this.y];
-    const down = new Set<string>();
-    for (const l of this.m.links.values()) {
-      if (!l.up) down.add(`${l.from?.switch} ${l.to?.switch}`).add(`${l.to?.switch} ${l.from?.switch}`);
-    }
+  private links([scale, left, top]: View, ratio: number): void {
+    const to = this.layer.getContext("2d", { willReadFrequently: true });
+    if (to === null) return;
+    const began = performance.now();
+    to.setTransform(1, 0, 0, 1, 0, 0);
+    to.clearRect(0, 0, this.layer.width, this.layer.height);
+    to.setTransform(ratio, 0, 0, ratio, 0, 0);
     for (const dead of [false, true]) {
-      to.beginPath();
-      for (const [i, k] of this.layout.edges) {
-        const [a, b] = [this.layout.nodes[i], this.layout.nodes[k]];
-        if (!a || !b || down.has(`${a.id} ${b.id}`) !== dead) continue;
-        to.moveTo(a.x * scale + left, a.y * scale + top);
-        to.lineTo(b.x * scale + left, b.y * scale + top);
-      }
       to.strokeStyle = this.colors[dead ? "bad" : "line"] ?? "gray";
       to.lineWidth = dead ? 2.5 : scale < 12 ? 0.7 : 1.4;
       to.setLineDash(dead ? [5, 4] : []);
-      to.stroke();
+      to.globalAlpha = dead ? 1 : Math.min(1, Math.max(0.12, 2500 / this.layout.edges.length));
+      this.layout.edges.forEach(([i, k], e) => {
+        const [a, b] = [this.layout.nodes[i], this.layout.nodes[k]];
+        if (!a || !b || this.down.has(e) !== dead) return;
+        to.beginPath(); // one path of thousands of lines takes ten times as long
+        to.moveTo(a.x * scale + left, a.y * scale + top);
+        to.lineTo(b.x * scale + left, b.y * scale + top);
+        to.stroke();
+      });
     }
-    to.setLineDash([]);
+    to.globalAlpha = 1;
+    to.getImageData(0, 0, 1, 1); // so that all is drawn when the time is taken
+    this.drawn = [scale, left, top];
+    this.drawnAt = performance.now();
+    this.cost = this.drawnAt - began;
+  }
+
+  private switches(to: CanvasRenderingContext2D, [scale, left, top]: View): void {
     const r = Math.min(11, Math.max(2.5, scale / 5));
     for (const n of this.layout.nodes) this.node(to, n.id, n.x * scale + left, n.y * scale + top, r);
     if (scale < 34) return;
     to.font = "12px system-ui, sans-serif";
     to.textAlign = "center";
     to.fillStyle = this.colors["text"] ?? "gray";
-    for (const n of this.layout.nodes) to.fillText(n.id, n.x * scale + left, n.y * scale + top + r + 14);
+    for (const n of this.layout.nodes) {
+      to.fillText(n.id, n.x * scale + left, n.y * scale + top + r + (n.id === this.selected ? 19 : 14));
+    }
   }
 
   private node(to: CanvasRenderingContext2D, id: string, x: number, y: number, r: number): void {
