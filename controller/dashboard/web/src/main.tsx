@@ -99,13 +99,13 @@ function Login({ why, again }: { why: string; again: () => void }) {
   };
   return (
     <form class="login" onSubmit={enter}>
-      <h1>Who are you?</h1>
+      <h1>Sign in</h1>
       <p>{why}</p>
       <label>
         Token of the role viewer, from <code>holdfast token add</code>
         <input ref={input} type="password" autocomplete="off" required autofocus />
       </label>
-      <button type="submit">Enter</button>
+      <button type="submit">Sign in</button>
       <p class="none">The token is not stored: it is gone when this page is closed or loaded again.</p>
     </form>
   );
