@@ -124,10 +124,10 @@ func TestRoles(t *testing.T) {
 			}
 		}
 	}
-	if code, _, _ := g.ask("GET", "/dashboard/", ""); code != http.StatusOK {
+	if code, _, _ := g.ask("GET", "GET /dashboard/", ""); code != http.StatusOK {
 		t.Errorf("the dashboard's files get %d without a token", code)
 	}
-	if code, _, _ := g.ask("POST", "/dashboard/", ""); code != http.StatusUnauthorized {
+	if code, _, _ := g.ask("POST", "GET /dashboard/", ""); code != http.StatusUnauthorized {
 		t.Errorf("a change below the dashboard gets %d without a token", code)
 	}
 	r := httptest.NewRequest("GET", "/ws", nil)

@@ -21,7 +21,7 @@ func sources(t *testing.T, visit func(path, text string), extensions ...string) 
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "." {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
 		for _, extension := range extensions {

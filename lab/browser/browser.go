@@ -37,6 +37,7 @@ type Page struct {
 	ws      *websocket.Conn
 	session string
 	read    chan struct{} // closed when nothing is read any more
+	ended   chan struct{} // closed when no process of the browser is left
 
 	mu       sync.Mutex // guards the fields below, and writing
 	last     int
@@ -68,7 +69,8 @@ func Open(ctx context.Context, chromium, dir string) (*Page, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &Page{ctx: ctx, cmd: cmd, waiting: map[int]chan reply{}, read: make(chan struct{})}
+	p := &Page{ctx: ctx, cmd: cmd, waiting: map[int]chan reply{}, read: make(chan struct{}),
+		ended: make(chan struct{})}
 	if err := p.attach(out); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
@@ -82,7 +84,10 @@ func (p *Page) attach(out io.Reader) error {
 	for url == "" && lines.Scan() {
 		_, url, _ = strings.Cut(lines.Text(), "DevTools listening on ")
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }() // it ends with the browser
+	go func() {
+		defer close(p.ended)
+		_, _ = io.Copy(io.Discard, out) // it ends with the last process that has this as its standard error
+	}()
 	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, url, nil)
@@ -103,7 +108,8 @@ func (p *Page) attach(out io.Reader) error {
 			continue
 		}
 		var s struct{ SessionID string }
-		if err := p.do("Target.attachToTarget", map[string]any{"targetId": t.TargetID, "flatten": true}, &s); err != nil {
+		which := map[string]any{"targetId": t.TargetID, "flatten": true}
+		if err := p.do("Target.attachToTarget", which, &s); err != nil {
 			return err
 		}
 		p.session = s.SessionID
@@ -279,6 +285,12 @@ func (p *Page) Close() error {
 		<-p.read
 	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // its group, which is its own
-	_ = p.cmd.Wait()                                      // it was killed
-	return nil
+	var err error
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+		err = errors.New("a process of the browser does not end")
+	}
+	_ = p.cmd.Wait() // it was killed
+	return err
 }

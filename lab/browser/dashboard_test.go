@@ -128,9 +128,11 @@ func open(t *testing.T, k int, scheme, token string) *Page {
 		cluster.ServeHTTP(w, r)
 	})
 	server := httptest.NewServer(mux)
-	page, err := Open(context.Background(), chromium, t.TempDir())
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	page, err := Open(ctx, chromium, t.TempDir())
 	check(t, err)
 	t.Cleanup(func() {
+		defer cancel()
 		check(t, page.Close())
 		server.CloseClientConnections()
 		server.Close()
@@ -170,9 +172,9 @@ const accessible = `(() => {
 		if (document.querySelectorAll(one).length !== 1) problems.push("not exactly one " + one)
 	return problems })()`
 
-// TestViews: each view of a network of 20 and of 980 switches, light and dark, has names and contrast, and says nothing in
-// the console. A page of 980 switches and 10,976 links needs less than a second of a processor, and their map is drawn
-// fluently.
+// TestViews: each view of a network of 20 and of 980 switches, light and dark, has names and contrast, and says nothing
+// in the console. A page of 980 switches and 10,976 links needs less than a second of a processor, and their map is
+// drawn fluently.
 func TestViews(t *testing.T) {
 	for scheme, k := range map[string]int{"light": 4, "dark": 28} {
 		t.Run(scheme, func(t *testing.T) {
@@ -190,6 +192,11 @@ func TestViews(t *testing.T) {
 			}
 			if k > 4 {
 				fluent(t, page)
+			}
+			if pictures != "" {
+				check(t, page.Scheme(scheme, 390, 800))
+				visit(t, page, scheme+"-narrow", "switches")
+				check(t, page.Scheme(scheme, 1280, 800))
 			}
 			check(t, page.Key("/"))
 			check(t, page.Until(`document.activeElement.id === "search"`))

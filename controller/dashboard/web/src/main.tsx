@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ActorsView, Links } from "./actors";
 import { follow, useToken } from "./client";
 import { Failures, OneEvent, Timeline } from "./events";
-import { Model, dashboardOf } from "./model";
+import { Model, dashboardOf, eventKey } from "./model";
 import { Group, Missing, Overview, Switch, Switches } from "./overview";
 import { href, route } from "./route";
 import { Search } from "./search";
@@ -30,11 +30,17 @@ function View({ m }: { m: Model }) {
   return <Missing what="view" id={view} />;
 }
 
-const tabOf: Record<string, string> = { groups: "", events: "timeline" };
+// tabOf is the entry of the menu to which what is shown belongs.
+function tabOf(m: Model): string {
+  const { view, item } = route();
+  if (view === "groups") return "";
+  if (view !== "events") return view;
+  return m.events.some((e) => eventKey(e) === item && e.kind === "EVENT_KIND_FAILED") ? "failures" : "timeline";
+}
 
 function App({ m, again }: { m: Model; again: () => void }) {
   const { view, item } = route();
-  const tab = tabOf[view] ?? view;
+  const tab = tabOf(m);
   const main = useRef<HTMLElement>(null);
   const name = views.find(([v]) => v === tab)?.[1] ?? "";
   const first = useRef(true);
