@@ -176,6 +176,7 @@ const accessible = `(() => {
 // in the console. A page of 980 switches and 10,976 links needs less than a second of a processor, and their map is
 // drawn fluently.
 func TestViews(t *testing.T) {
+	t.Parallel()
 	for scheme, k := range map[string]int{"light": 4, "dark": 28} {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
