@@ -38,10 +38,6 @@ var needs = map[string]need{
 	"GET /metrics":      {read: pki.Viewer},
 	"GET /openapi.json": {read: pki.Viewer},
 
-	// The page asks for a token, and with it for what it shows.
-	"GET /{$}":        {anybody: true},
-	"GET /dashboard/": {anybody: true},
-
 	"/holdfast.v1.Cluster/GetStatus":     viewing,
 	"/holdfast.v1.Cluster/GetController": viewing,
 	"/holdfast.v1.Cluster/ListMembers":   viewing,
@@ -67,6 +63,10 @@ var needs = map[string]need{
 	"/grpc.health.v1.Health/":                    viewing,
 	"/grpc.reflection.v1.ServerReflection/":      viewing,
 	"/grpc.reflection.v1alpha.ServerReflection/": viewing,
+
+	// The page asks for a token, and with it for what it shows.
+	"GET /{$}":        {anybody: true},
+	"GET /dashboard/": {anybody: true},
 
 	Applications: {read: pki.Viewer, change: pki.Operator, clients: true, record: ifKnown},
 
