@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pictures is a folder for pictures of all views, to look at; see docs/operating.md.
+// pictures is a folder for pictures of all views, to look at; see CONTRIBUTING.md.
 var pictures = os.Getenv("HOLDFAST_PICTURES")
 
 // network is a cluster as the API shows it, with a fat tree of k ports: 5k²/4 switches.
