@@ -25,6 +25,12 @@ func NewEncoded(m proto.Message) *Encoded {
 		sync.OnceValues(func() ([]byte, error) { return jsonOptions.Marshal(m) })}
 }
 
+// Size is the number of bytes of the message as protobuf.
+func (e *Encoded) Size() int {
+	b, _ := e.protobuf() // an error comes when it is sent
+	return len(b)
+}
+
 // Message is what is encoded.
 func (e *Encoded) Message() proto.Message { return e.message }
 
@@ -83,11 +89,16 @@ func (text) Unmarshal(b []byte, message any) error {
 	return protojson.Unmarshal(b, m)
 }
 
+// textUTF8 is text under the name that clients of some languages use.
+type textUTF8 struct{ text }
+
+func (textUTF8) Name() string { return "json; charset=utf-8" }
+
 // MaxRequest bounds a request, in bytes.
 const MaxRequest = 64 << 10
 
 // HandlerOptions are those of handlers of the interface. Nothing is compressed: most clients are near.
 func HandlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithCodec(binary{}), connect.WithCodec(text{}),
-		connect.WithReadMaxBytes(MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
+		connect.WithCodec(textUTF8{}), connect.WithReadMaxBytes(MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
 }

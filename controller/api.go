@@ -42,6 +42,7 @@ type apiServer struct {
 	rows     chan *pages // capacity 1: the table of which somebody reads pages; a request takes it
 	feed     *feed.Feed
 	watchers atomic.Int64
+	large    chan struct{} // taken while a large message is sent to a watcher
 	awaited  chan struct{} // capacity 1: somebody watches
 }
 
@@ -69,7 +70,7 @@ func (c *Controller) serveAPI(l net.Listener) *apiServer {
 
 func newAPI(c *Controller) *apiServer {
 	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), feed: feed.New(newFeedID()),
-		awaited: make(chan struct{}, 1)}
+		awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
 	a.rows <- nil
 	q := a.inquiry
 	a.cluster = share(q.cluster, mirrorOf[ClusterStatus](&api.ClusterStatus{}))
@@ -112,10 +113,11 @@ func (a *apiServer) routes() *routes {
 		}
 	}
 	health := grpchealth.NewStaticChecker(api.ClusterName, api.OperationsName)
-	mux.handle(grpchealth.NewHandler(checker{a.c, health}))
+	bounded := connect.WithReadMaxBytes(api.MaxRequest)
+	mux.handle(grpchealth.NewHandler(checker{a.c, health}, bounded))
 	describes := grpcreflect.NewStaticReflector(api.ClusterName, api.OperationsName, grpchealth.HealthV1ServiceName)
-	mux.handle(grpcreflect.NewHandlerV1(describes))
-	mux.handle(grpcreflect.NewHandlerV1Alpha(describes))
+	mux.handle(grpcreflect.NewHandlerV1(describes, bounded))
+	mux.handle(grpcreflect.NewHandlerV1Alpha(describes, bounded))
 	return mux
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,8 +38,7 @@ func newJournal(controller string) *journal {
 // add adds an event, which is not changed afterwards.
 func (j *journal) add(e *api.Event) {
 	e.Controller, e.Time = j.controller, timestamppb.Now()
-	e.Text, e.Input = e.Text[:min(len(e.Text), maxText)], e.Input[:min(len(e.Input), maxText)]
-	e.Traceback = e.Traceback[:min(len(e.Traceback), maxTraceback)]
+	e.Text, e.Input, e.Traceback = cut(e.Text, maxText), cut(e.Input, maxText), cut(e.Traceback, maxTraceback)
 	j.mu.Lock()
 	j.last++
 	e.Number = j.last
@@ -55,6 +55,9 @@ func (j *journal) add(e *api.Event) {
 	default:
 	}
 }
+
+// cut bounds a text of an application, which may not be UTF-8, or not after the cut.
+func cut(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "\uFFFD") }
 
 // after returns the events after a number that are kept, the oldest first.
 func (j *journal) after(number uint64) (list []*api.Event) {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ type sharing struct {
 	answer *api.Encoded
 	err    error
 }
+
+var errPanicked = errors.New("making the answer has failed: the log of this controller says where")
 
 // restMost bounds the time between two answers: making one takes long if a controller does not answer.
 const restMost = 200 * time.Millisecond
@@ -87,6 +90,7 @@ func (s *shared[T]) work(ctx context.Context, f *sharing) {
 	s.mu.Lock()
 	s.next = nil
 	s.mu.Unlock()
+	f.err = errPanicked // of those that wait, if it does
 	began := time.Now()
 	t, err := s.compute(ctx)
 	took := time.Since(began)
@@ -95,6 +99,7 @@ func (s *shared[T]) work(ctx context.Context, f *sharing) {
 		return
 	}
 	f.answer = api.NewEncoded(s.wrap(t))
+	f.err = nil
 }
 
 // unary serves it.

@@ -22,13 +22,16 @@ import (
 const (
 	sampleEvery   = 200 * time.Millisecond // the state is looked at, while somebody watches
 	sampleAtLeast = 50 * time.Millisecond  // from one look to the next, when something has happened
-	sampleShare   = 20                     // a look takes at most that part of the time
+	sampleShare   = 20                     // a look takes at most that part of the time, if that is a short one
+	restLongest   = time.Second            // between looks: one takes long if a controller does not answer
 	countersEvery = time.Second            // counters alone are told
 	sampleTimeout = 500 * time.Millisecond // for the answers of the other controllers
 	lingering     = 5 * time.Second        // the state is looked at after the last watch has ended
 	maxWatchers   = 4096                   // at a time; further ones are refused
 	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
+	largeMessage  = 64 << 10               // bytes
+	maxLarge      = 64                     // large messages that are sent at a time
 )
 
 // newFeedID returns an id that no other feed has.
@@ -37,12 +40,11 @@ func newFeedID() string { return rand.Text()[:12] }
 // controllerKey is the key of the http.ResponseController in the context of a stream.
 type controllerKey struct{}
 
-// endless lets a stream take as long as it wants, and bounds how many there are.
+// endless lets a stream take as long as it wants to be answered. The request itself has the time that others have.
 func (a *apiServer) endless(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		_ = c.SetReadDeadline(time.Time{}) // the server can
-		_ = c.SetWriteDeadline(time.Time{})
+		_ = c.SetWriteDeadline(time.Time{}) // the server can
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), controllerKey{}, c)))
 	})
 }
@@ -67,6 +69,7 @@ func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchReque
 	defer cancel()
 	defer context.AfterFunc(a.c.ending, cancel)()
 	deadline, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
+	_ = deadline.SetReadDeadline(time.Time{}) // the server can
 	for {
 		m, err := at.Next(ctx, aliveEvery)
 		if err != nil && a.c.ending.Err() != nil {
@@ -75,12 +78,27 @@ func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchReque
 		if err != nil {
 			return problem(err)
 		}
-		_ = deadline.SetWriteDeadline(time.Now().Add(watchPatience)) // the server can
-		if err := to.Send(m); err != nil {
+		if err := a.send(ctx, deadline, to, m); err != nil {
 			return err
 		}
 		_ = deadline.SetWriteDeadline(time.Time{}) // of HTTP/2, one ends a stream that is idle, too
 	}
+}
+
+// send sends one message. Each that is large is copied, so that many clients that do not read would need much memory:
+// the others wait meanwhile.
+func (a *apiServer) send(ctx context.Context, deadline *http.ResponseController, to *connect.ServerStream[api.Encoded],
+	m *api.Encoded) error {
+	if m.Size() > largeMessage {
+		select {
+		case a.large <- struct{}{}:
+		case <-ctx.Done():
+			return problem(ctx.Err())
+		}
+		defer func() { <-a.large }()
+	}
+	_ = deadline.SetWriteDeadline(time.Now().Add(watchPatience)) // the server can
+	return to.Send(m)
 }
 
 // sample feeds the watchers, until ctx ends.
@@ -92,13 +110,13 @@ func (a *apiServer) sample(ctx context.Context) {
 			return
 		case <-a.awaited:
 		}
-		for left := time.Now(); time.Since(left) < lingering; {
-			if a.watchers.Load() > 0 {
-				left = time.Now()
-			}
+		for watched := time.Now(); time.Since(watched) < lingering; {
 			began := time.Now()
 			s.look(ctx)
-			rest := max(sampleAtLeast, sampleShare*time.Since(began))
+			if a.watchers.Load() > 0 {
+				watched = time.Now()
+			}
+			rest := max(sampleAtLeast, min(sampleShare*time.Since(began), restLongest))
 			if !pause(ctx, rest, nil) || !pause(ctx, sampleEvery-rest, a.c.journal.stirred) {
 				return
 			}
@@ -155,6 +173,9 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 	var asked sync.WaitGroup
 	for _, of := range all.Controllers {
 		after := s.after[of.Name]
+		if of.Status != nil && of.Status.LastEvent < after {
+			after = 0 // it was started with a clock that is behind
+		}
 		switch {
 		case of.Status == nil || of.Status.LastEvent == after:
 			continue

@@ -108,11 +108,11 @@ func setPlain(to, from reflect.Value) error {
 		if err != nil {
 			return err
 		}
-		to.SetString(string(text))
+		to.SetString(valid(string(text)))
 	case from.Kind() == reflect.String && to.Addr().Type().Implements(textReadType):
 		return to.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(from.String()))
 	case to.Kind() == reflect.String && from.Kind() == reflect.String:
-		to.SetString(from.String())
+		to.SetString(valid(from.String()))
 	case to.Kind() == reflect.Bool && from.Kind() == reflect.Bool:
 		to.SetBool(from.Bool())
 	case to.CanFloat() && from.CanFloat():
@@ -124,6 +124,10 @@ func setPlain(to, from reflect.Value) error {
 	}
 	return nil
 }
+
+// valid replaces what is not UTF-8. Names come from switches and texts from applications, and one such byte would be in the
+// way of a whole message.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func setAll(to, from reflect.Value) error {
 	for i := range from.Len() {

@@ -111,3 +111,12 @@ func TestCheck(t *testing.T) {
 		MAC int `json:"mac"`
 	}{})
 }
+
+// One byte that is not text is in the way of nobody.
+func TestCopyOfNoText(t *testing.T) {
+	var to api.Host
+	Copy(&to, host{inner: inner{MAC: "a\xffb"}})
+	if to.Mac != "a\uFFFDb" {
+		t.Errorf("it became %q", to.Mac)
+	}
+}
