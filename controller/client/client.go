@@ -140,6 +140,9 @@ func cause(err error) error {
 	if in, is := errors.AsType[*url.Error](err); is {
 		return in.Err
 	}
+	if in, is := errors.AsType[*connect.Error](err); is && in.Unwrap() != nil {
+		return in.Unwrap()
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 // Package feed tells watchers of the API what changes. It compares what there is with what there was, numbers the
 // changes, and keeps the last ones. All watchers get the same encoded messages, and each goes through them at its own
-// pace. So a watcher costs no memory, and one that is too slow finds that what it needs is not kept any more.
+// pace. So a watcher costs a copy of a message while that is sent, and one that is too slow finds that what it needs is
+// not kept any more.
 //
 // It knows neither where the state comes from nor how a message gets to a watcher.
 package feed
