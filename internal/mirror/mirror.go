@@ -125,8 +125,8 @@ func setPlain(to, from reflect.Value) error {
 	return nil
 }
 
-// valid replaces what is not UTF-8. Names come from switches and texts from applications, and one such byte would be in the
-// way of a whole message.
+// valid replaces what is not UTF-8. Names come from switches and texts from applications, and one such byte would be in
+// the way of a whole message.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func setAll(to, from reflect.Value) error {
