@@ -186,6 +186,9 @@ func TestUnits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !regexp.MustCompile(`(?m)^RestrictAddressFamilies=.*\bAF_INET AF_INET6\b`).Match(text) {
+			t.Errorf("%s does not permit TCP, and --metrics needs it", source)
+		}
 		// What is not installed here: the program and its manual.
 		lines := strings.ReplaceAll(string(text), "/usr/bin/holdfast", "/bin/true")
 		lines = regexp.MustCompile(`(?m)^Documentation=.*$`).ReplaceAllString(lines, "")
