@@ -32,8 +32,8 @@ type Client struct {
 }
 
 // New returns a client. With TLS in the cluster file it reads the certificate of whoever uses the command line. Each
-// request has the token, if that is not "". While a method has to
-// wait, it calls waiting after a second, and then every five seconds, with a line that says for what; nil for nobody.
+// request has the token, if that is not "". While a method has to wait, it calls waiting after a second, and then every
+// five seconds, with a line that says for what; nil for nobody.
 func New(cluster *config.Cluster, log *slog.Logger, token string, waiting func(string)) (*Client, error) {
 	dial, err := access.OfOperator(cluster, log)
 	if err != nil {
