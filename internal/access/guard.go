@@ -142,7 +142,7 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, pattern string, ne
 	if !permitted {
 		next = refusal(who, n, r)
 	}
-	if g.audit == nil || reads(r) || (n.record == never || n.record == inside) && permitted ||
+	if g.audit == nil || reads(r) || n.record == never || n.record == inside && permitted ||
 		n.record == ifKnown && g.open {
 		next.ServeHTTP(w, r)
 		return

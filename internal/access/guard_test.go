@@ -175,6 +175,11 @@ func TestAudit(t *testing.T) {
 	g.ask("POST", "/holdfast.v1.Operations/Drain", g.tokens[pki.Operator])
 	g.ask("POST", "/holdfast.v1.Operations/ChangeMembers", g.tokens[pki.Operator])
 	g.ask("POST", "/holdfast.store.v1.Store/Do", g.tokens[pki.Operator])
+	// Somebody who may not read, and polls by POST, does not fill the log, but is in it for a change.
+	if code, _, _ := g.ask("POST", "/holdfast.v1.Cluster/GetStatus", g.tokens[pki.Client]); code != http.StatusForbidden {
+		t.Errorf("a client that asks for the status gets %d", code)
+	}
+	g.ask("POST", "/holdfast.v1.Operations/Drain", g.tokens[pki.Client])
 	g.ask("POST", "/holdfast.v1.Operations/Drain", "") // an unknown peer does not fill the log
 	if err := g.close(); err != nil {
 		t.Fatal(err)
@@ -207,7 +212,8 @@ func TestAudit(t *testing.T) {
 		}
 	}
 	want := []string{`operator the-operator POST /path {"id":7}`, "OK :", `operator the-operator POST /path {"id":7}`,
-		"Forbidden operator the-operator may not do this:"}
+		"Forbidden operator the-operator may not do this:", `client the-client POST /path {"id":7}`,
+		"Forbidden client the-client may not do this:"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -22,7 +22,7 @@ type recording int
 const (
 	always  recording = iota
 	ifKnown           // if one has to say who one is
-	never             // it is data, of which there is too much
+	never             // it is data, of which there is too much, or it only reads: who polls does not fill the log
 	inside            // whoever serves it records what it changes, by Guard.Record; what is refused is recorded before
 )
 
