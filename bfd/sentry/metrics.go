@@ -20,7 +20,8 @@ type Links struct {
 	states map[linkName]linkState // at most maxSeries
 }
 
-// maxSeries bounds the links that are kept; of further ones nothing is.
+// maxSeries bounds the links that are kept. A further one takes the place of one that is not watched, since interfaces
+// come and go; if there is none, or it is not watched itself, nothing is kept of it.
 const maxSeries = 4 * MaxLinks
 
 type linkName struct{ on, port string }
@@ -39,7 +40,7 @@ func (l *Links) Take(e Event) {
 	}
 	name := linkName{e.Switch, e.Interface}
 	s, known := l.states[name]
-	if !known && len(l.states) >= maxSeries {
+	if !known && len(l.states) >= maxSeries && (e.State == Unwatched || !l.dropUnwatched()) {
 		return
 	}
 	s.now = e.State
@@ -47,6 +48,17 @@ func (l *Links) Take(e Event) {
 		s.deaths++
 	}
 	l.states[name] = s
+}
+
+// dropUnwatched drops a link that is not watched, and reports whether there was one. It is called with mu locked.
+func (l *Links) dropUnwatched() bool {
+	for name, s := range l.states {
+		if s.now == Unwatched {
+			delete(l.states, name)
+			return true
+		}
+	}
+	return false
 }
 
 // Metrics serves the states in the text format of Prometheus.
