@@ -176,8 +176,12 @@ func (c *console) pingAll(ctx context.Context) error {
 			if from == to {
 				continue
 			}
-			if err := from.pings(ctx, to, 1, pingInterval); err != nil {
-				return err
+			err := from.pings(ctx, to, 1, pingInterval)
+			if ctx.Err() != nil {
+				return c.report(ctx, 0) // so that nothing is left of what was counted
+			}
+			if err != nil { // no answer by ARP
+				from.lose()
 			}
 		}
 	}

@@ -157,6 +157,13 @@ func (h *host) pings(ctx context.Context, to *host, count int, interval time.Dur
 	}
 }
 
+// lose counts a ping that could not be sent, since it has no MAC to go to, as lost.
+func (h *host) lose() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sent++
+}
+
 // settle waits until all pings are answered, for so long at most, and returns what was counted since the last call.
 func (h *host) settle(ctx context.Context, limit time.Duration) counts {
 	h.until(ctx, limit, func() bool { return len(h.waiting) == 0 })

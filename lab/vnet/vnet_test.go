@@ -76,6 +76,22 @@ func TestPings(t *testing.T) {
 	}
 }
 
+// A host that does not answer by ARP is lost for pingall, which pings the others, and leaves no counts behind.
+func TestPingAllLosesAHost(t *testing.T) {
+	t.Parallel()
+	one := func(from, to string) string {
+		return from + " to " + to + ": 1 sent, 1 answered, 0 lost; slowest answer T ms\n"
+	}
+	n := flooding(t, "single,3")
+	got := said(t, n, "ping h2 h1 1", "ping h2 h3 1", "ping h3 h2 1", // all but one need no ARP: it is slow
+		"link h2 s1 down", "pingall", "link h2 s1 up", "ping h1 h2 1", "ping h3 h1 1")
+	want := one("h2", "h1") + one("h2", "h3") + one("h3", "h2") +
+		"6 sent, 2 answered, 4 lost; slowest answer T ms\n" + one("h1", "h2") + one("h3", "h1")
+	if got != want {
+		t.Errorf("said\n%swant\n%s", got, want)
+	}
+}
+
 // Traffic runs beside the console until it is stopped, and what is lost meanwhile is counted.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
