@@ -108,7 +108,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	if err != nil {
 		return errors.Join(err, cfg.Listen.Close())
 	}
-	return besideScrapes(ctx, scrapes, a.Metrics(), a.Run)
+	return besideScrapes(ctx, scrapes, a.Metrics(), log, a.Run)
 }
 
 // listenForSwitches refuses an address that other machines reach, unless they may: connections are secured, or somebody

@@ -2,10 +2,11 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/holdfast-sdn/holdfast/internal/metric"
 )
@@ -32,19 +33,22 @@ func listenForScrapes(address string, anybody bool) (net.Listener, error) {
 	return l, nil
 }
 
-// besideScrapes runs something, and serves its metrics meanwhile, unless there is no listener for that.
-func besideScrapes(ctx context.Context, l net.Listener, metrics http.Handler, run func(context.Context) error) error {
+// besideScrapes runs something, and serves its metrics meanwhile, unless there is no listener for that. What runs
+// matters more than its metrics: it goes on if the listener fails.
+func besideScrapes(ctx context.Context, l net.Listener, metrics http.Handler, log *slog.Logger,
+	run func(context.Context) error) error {
 	if l == nil {
 		return run(ctx)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { // ends with ctx
-		err := metric.Serve(ctx, l, metrics)
-		cancel()
-		served <- err
-	}()
-	err := run(ctx)
-	cancel()
-	return errors.Join(err, <-served)
+	serving, cancel := context.WithCancel(ctx)
+	var server sync.WaitGroup
+	defer server.Wait()
+	defer cancel()
+	server.Go(func() {
+		if err := metric.Serve(serving, l, metrics); err != nil {
+			log.Warn("metrics are no longer served; to have them again, restart the process", "listen", l.Addr(),
+				"error", err)
+		}
+	})
+	return run(ctx)
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	waiting "github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/metric"
 )
 
@@ -43,7 +45,7 @@ func TestBesideScrapes(t *testing.T) {
 		return nil
 	})
 	failed := errors.New("it has failed")
-	err = besideScrapes(t.Context(), l, h, func(context.Context) error {
+	err = besideScrapes(t.Context(), l, h, slog.New(slog.DiscardHandler), func(context.Context) error {
 		r, err := http.Get(fmt.Sprintf("http://%s/metrics", l.Addr()))
 		if err != nil {
 			return err
@@ -60,5 +62,28 @@ func TestBesideScrapes(t *testing.T) {
 	}
 	if _, err := http.Get(fmt.Sprintf("http://%s/metrics", l.Addr())); err == nil {
 		t.Error("metrics are served though nothing runs")
+	}
+}
+
+// What runs goes on without its metrics, and a warning says so, if their listener fails.
+func TestScrapesFail(t *testing.T) {
+	l, err := listenForScrapes("127.0.0.1:0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var log waiting.Log
+	h := metric.Handler(func(metric.Sender) error { return nil })
+	err = besideScrapes(t.Context(), l, h, log.Logger(), func(ctx context.Context) error {
+		if line := log.Line(t, "metrics are no longer served"); !strings.Contains(line, l.Addr().String()) ||
+			!strings.Contains(line, "level=WARN") {
+			t.Errorf("the log has %s", line)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		t.Errorf("what runs has ended: %v", err)
 	}
 }

@@ -86,7 +86,7 @@ With --json each change is a line on standard output. --metrics serves the state
 			var links sentry.Links
 			report := cfg.Report
 			cfg.Report = func(e sentry.Event) { links.Take(e); report(e) }
-			return besideScrapes(ctx, scrapes, links.Metrics(), func(ctx context.Context) error {
+			return besideScrapes(ctx, scrapes, links.Metrics(), log, func(ctx context.Context) error {
 				return sentry.Run(ctx, cfg)
 			})
 		},
