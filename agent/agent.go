@@ -128,9 +128,6 @@ type Agent struct {
 	ctx     context.Context
 	running sync.WaitGroup
 	devices map[openflow.DatapathID]*device
-	// floor is the highest epoch of devices that have ended. Epochs of new ones are above it: a switch that was
-	// forgotten may return after the clock was set back. One number for all switches is enough.
-	floor uint64
 }
 
 // New makes an agent. It starts nothing; Run does.
@@ -350,7 +347,7 @@ func (a *Agent) device(id openflow.DatapathID) (*device, error) {
 		if len(a.devices) >= 2*a.cfg.MaxSwitches {
 			a.forget()
 		}
-		d = newDevice(a, id, a.floor)
+		d = newDevice(a, id)
 		ctx, cancel := context.WithCancel(a.ctx)
 		d.cancel = cancel
 		a.devices[id] = d
@@ -411,7 +408,6 @@ func (a *Agent) dismiss(d *device) bool {
 // end ends a device. It is called with mu locked.
 func (a *Agent) end(d *device) {
 	d.cancel()
-	a.floor = max(a.floor, d.highest())
 	delete(a.devices, d.id)
 }
 

@@ -26,7 +26,7 @@ type Core struct {
 	bounds stream.Bounds    // of events, without what SWITCH_DOWN needs
 	epochs []span           // of the events kept, oldest first; the last is the newest epoch, with events or without
 	live   bool             // the switch is connected, and the newest epoch is open
-	floor  uint64           // the newest epoch that controllers have refused as stale, or that of SetFloor
+	floor  uint64           // the newest epoch that controllers have refused as stale
 	acked  experimenter.Ack // the newest event that a master has acknowledged
 	lens   []int            // scratch of FromSwitch
 
@@ -56,9 +56,6 @@ func NewCore(maxEvents, maxBytes int) *Core {
 	return &Core{bounds: stream.Bounds{Items: maxEvents - downEvents, Bytes: maxBytes - downBytes}}
 }
 
-// SetFloor makes all epochs that begin from here on higher than floor.
-func (c *Core) SetFloor(floor uint64) { c.floor = max(c.floor, floor) }
-
 // SwitchUp says that the switch has completed its handshake. features and ports are its replies, as whole messages. It
 // opens an epoch and returns it: now, in nanoseconds, or more if the agent or the controllers know an epoch as high. It
 // fails if SWITCH_UP does not fit among the events that are kept; then the switch cannot be served yet. SwitchDown must
@@ -70,7 +67,7 @@ func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoc
 		return 0, fmt.Errorf("its event buffer is full: %d events of earlier epochs wait for a controller",
 			c.events.Len())
 	}
-	epoch = max(now, c.Highest()+1)
+	epoch = max(now, c.Epoch()+1, c.floor+1)
 	c.version, c.features, c.live = version, features, true
 	c.epochs = append(c.epochs, span{epoch, c.events.Last()})
 	c.events.Push(msg)

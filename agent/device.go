@@ -37,11 +37,9 @@ type device struct {
 	due     []*outlet // have something to write
 }
 
-// newDevice makes a device whose epochs are above floor.
-func newDevice(a *Agent, id openflow.DatapathID, floor uint64) *device {
+func newDevice(a *Agent, id openflow.DatapathID) *device {
 	d := &device{a: a, id: id, log: a.log.With("switch", id),
 		session: NewSession(a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
-	d.session.SetFloor(floor)
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {
 		d.links = append(d.links, &link{Controller: c, d: d, address: a.cfg.Controllers[i]})
@@ -201,12 +199,6 @@ func (d *device) tick(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (d *device) highest() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.session.Highest()
 }
 
 func (d *device) status() Status {

@@ -142,12 +142,6 @@ func (s *Session) Status() Status {
 // Epoch is Core.Epoch.
 func (s *Session) Epoch() uint64 { return s.core.Epoch() }
 
-// Highest is Core.Highest.
-func (s *Session) Highest() uint64 { return s.core.Highest() }
-
-// SetFloor is Core.SetFloor.
-func (s *Session) SetFloor(floor uint64) { s.core.SetFloor(floor) }
-
 // Held is Core.Held.
 func (s *Session) Held() int { return s.core.Held() }
 

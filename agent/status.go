@@ -50,9 +50,6 @@ func (c *Core) Epoch() uint64 {
 	return c.epochs[len(c.epochs)-1].epoch
 }
 
-// Highest returns the epoch above which the next one begins: the newest, or a higher one that controllers have refused.
-func (c *Core) Highest() uint64 { return max(c.Epoch(), c.floor) }
-
 // Live reports whether the newest epoch is open.
 func (c *Core) Live() bool { return c.live }
 
