@@ -324,7 +324,8 @@ func (r *Runner) Serve(nc net.Conn) error {
 	defer stop()
 	s := &session{
 		id: ConnID(r.nextID.Add(1)), nc: nc, watched: ofconn.NewWatched(nc, r.config.SilentAfter),
-		writer: ofconn.NewWriter(nc, 2*sendChunk, writeTimeout, nil), room: make(chan struct{}, 1),
+		writer: ofconn.NewWriter(nc, 2*sendChunk, writeTimeout, func(uint64) { r.signal() }),
+		room:   make(chan struct{}, 1),
 	}
 	defer s.writer.Close()
 	begun := r.do(func(now time.Duration) {

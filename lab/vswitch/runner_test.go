@@ -32,6 +32,60 @@ func flood(t *testing.T, r *Runner) {
 	})
 }
 
+// A controller that asks for much and reads late gets all of it.
+func TestRunnerSlowController(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	startRunner(t, RunnerConfig{Switch: Config{DatapathID: 5, Ports: Ports(5, 2)},
+		Controllers: []string{l.Addr().String()}})
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	hello := of13.NewHello(of13.VersionsOf(of13.Version))
+	if _, err := nc.Write(hello.Append(nil, 1)); err != nil {
+		t.Fatal(err)
+	}
+	const echoes, size = 400, 60_000 // more than the buffers of both ends
+	echo := openflow.AppendHeader(nil, of13.Version, of13.TypeEchoRequest, 7)
+	echo = append(echo, make([]byte, size)...)
+	openflow.SetLength(echo)
+	sent := make(chan error, 1)
+	go func() {
+		for range echoes {
+			if _, err := nc.Write(echo); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	time.Sleep(50 * time.Millisecond) // until the switch cannot write any more
+	in, answers := ofconn.NewReader(nc), 0
+	for answers < echoes {
+		batch, err := in.Next()
+		if err != nil {
+			t.Fatalf("after %d answers: %v", answers, err)
+		}
+		for len(batch) > 0 {
+			var msg []byte
+			if msg, batch, err = openflow.Next(batch); err != nil {
+				t.Fatal(err)
+			}
+			if msg[1] == of13.TypeEchoReply {
+				answers++
+			}
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
 // A controller over TCP: the switch dials it, dials again after a loss, and answers.
 func TestRunnerDials(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
