@@ -124,13 +124,13 @@ func (s *testCluster) apiInPython() {
 		addresses = append(addresses, c.API)
 	}
 	python := exec.CommandContext(s.ctx, "python3", "-c", fmt.Sprintf(`
-from holdfast.api import ApiError, Client
+from holdfast.api import ApiError, Client, NobodyAnswersError
 from holdfast.api_types import ListEventsRequest, ListRowsRequest, Move
 def failovers(address):
     try:
-        with Client([address]) as one:
+        with Client([address], timeout_seconds=5) as one:
             return [e for e in one.list_events(ListEventsRequest()).events if e.failover and e.time]
-    except (ApiError, OSError):
+    except NobodyAnswersError: # it was killed
         return []
 addresses = %q.split()
 with Client(addresses) as cluster:
