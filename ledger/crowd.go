@@ -24,9 +24,11 @@ const (
 	crowdClosed = 64
 )
 
-// add counts bytes that a switch holds more. Until all are counted again, they count as the most memory that they may
-// take.
-func (w *crowd) add(n int) { w.since += n * stream.MemoryFactor }
+// add counts bytes that a switch holds more.
+func (w *crowd) add(n int) { w.since += n }
+
+// addCommands counts commands, until all are counted again, as the most memory that they may take.
+func (w *crowd) addCommands(bytes int) { w.add(bytes * stream.MemoryFactor) }
 
 // weight is the memory that a switch holds, in bytes, for its commands and its SWITCH_UP.
 func (sw *switchState) weight() int { return sw.queue.Memory() + len(sw.hello) }
