@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,7 +82,7 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 		if err = errors.Join(err, crowd.leave()); err != nil {
 			return Report{}, cl.WithLogs(err)
 		}
-		if err := sleep(ctx, apiSettle); err != nil {
+		if err := pause(ctx, apiSettle); err != nil {
 			return Report{}, err
 		}
 	}
@@ -93,8 +92,7 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 		return Report{}, cl.WithLogs(err)
 	}
 	alone, beside := median(of["alone"]), median(of["beside"])
-	slices.Sort(paced)
-	f := map[string]float64{"requests_per_s": rate, "p99_ms": paced[len(paced)*99/100], "watchers": float64(b.Watchers),
+	f := map[string]float64{"requests_per_s": rate, "p99_ms": quantile(paced, 0.99), "watchers": float64(b.Watchers),
 		"watchers_cut_off": float64(crowd.cut.Load()), "messages_to_watchers": float64(crowd.messages.Load()),
 		"control_p99_ms_alone": alone, "control_p99_ms_beside": beside, "control_p99_ratio": beside / alone,
 		"rss_max_mb": 0}
@@ -151,13 +149,13 @@ func (c *audience) gather(ctx context.Context, watchers, pollers int) error {
 	for i := range pollers {
 		c.here.Go(func() {
 			defer client.CloseIdleConnections()
-			pause := time.NewTicker(time.Second)
-			defer pause.Stop()
-			_ = sleep(ctx, time.Duration(i)*time.Second/time.Duration(pollers)) // ctx has ended
+			each := time.NewTicker(time.Second)
+			defer each.Stop()
+			_ = pause(ctx, time.Duration(i)*time.Second/time.Duration(pollers)) // ctx has ended
 			for n := i; ctx.Err() == nil; n++ {
 				c.poll(ctx, client, dashboard[n%len(dashboard)])
 				select {
-				case <-pause.C:
+				case <-each.C:
 				case <-ctx.Done():
 				}
 			}
@@ -271,13 +269,4 @@ func (c *audience) flat(ctx context.Context, pollers int) (float64, error) {
 	}
 	c.here.Wait()
 	return float64(len(c.took)) / time.Since(began).Seconds(), c.failure()
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }
