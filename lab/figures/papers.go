@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// replace puts a part of a name in the place of "%".
-func replace(name, part string) string { return strings.ReplaceAll(name, "%", part) }
-
 var runs = append([]run{
 	{name: "ryu", args: "ryu --seconds 8", quick: "ryu --seconds 3"},
 	{name: "switches", args: "throughput --workload steady --switches 1,16,256,1024 --rounds 3",
@@ -124,7 +121,7 @@ func ravana() []figure {
 				return []plot{{title: "answers a second, three controllers", unit: "answers/s", x: "switches",
 					lines:  true,
 					labels: of, series: []series{{name: "Holdfast",
-						values: r.values(each("switches:answers_per_s_steady_sw%_r3_memory", of...)...)}}}}
+						values: r.each("switches:answers_per_s_steady_sw%_r3_memory", of...)}}}}
 			}},
 		{what, "Figure 8c", "Latency of an event", "Most events take less than 12 ms.",
 			"One event outstanding. The paper draws a distribution of averages.", []string{"latency"},
@@ -141,7 +138,7 @@ func ravana() []figure {
 			"Throughput grows with the batch up to a bound, and latency grows with it: a batch waits until it is full.",
 			"Holdfast has no size of batches to choose: an entry has what came while the one before was on its way.",
 			names("window-"), func(r reports) []plot {
-				perSecond := r.values(each("window-%:answers_per_s_steady_sw16_r3_memory", windows...)...)
+				perSecond := r.each("window-%:answers_per_s_steady_sw16_r3_memory", windows...)
 				latency := make([]float64, len(windows))
 				for i, w := range windows {
 					var n float64
@@ -154,7 +151,7 @@ func ravana() []figure {
 					{title: "events of an entry of the log", unit: "events",
 						x:     "events outstanding for each of 16 switches",
 						lines: true, log: true, labels: windows, series: []series{{name: "Holdfast",
-							values: r.values(each("window-%:events_per_entry_steady_sw16_r3_memory", windows...)...)}}},
+							values: r.each("window-%:events_per_entry_steady_sw16_r3_memory", windows...)}}},
 					{title: "mean latency", unit: "ms", x: "events outstanding for each of 16 switches", lines: true,
 						log: true, labels: windows, series: []series{{name: "Holdfast", values: latency}}}}
 			}},
@@ -167,8 +164,8 @@ func ravana() []figure {
 					labels: []string{"agents", "stock switches", "agents, a group for each controller"},
 					series: []series{
 						{name: "Ravana, average", paper: true, values: said(75, 0, 0)},
-						{name: "hosts, median", values: r.values(each("%:host_silence_ms_median", of...)...)},
-						{name: "first command, median", values: r.values(each("%:failover_ms_median", of...)...)}}}}
+						{name: "hosts, median", values: r.each("%:host_silence_ms_median", of...)},
+						{name: "first command, median", values: r.each("%:failover_ms_median", of...)}}}}
 			}},
 		{what, "Figure 10", "What each guarantee costs",
 			"All of them cost 31 % of the throughput, and total order 11 instead of 0.8 ms.",
@@ -179,13 +176,13 @@ func ravana() []figure {
 						labels: []string{"replicated later", "each event once", "in one order", "exactly once"},
 						series: []series{
 							{name: "Ravana", paper: true, values: said(0.916, 0.838, 0.785, 0.69)},
-							{name: "Holdfast", values: r.values(each("levels:throughput_ratio_%", of...)...)}}},
+							{name: "Holdfast", values: r.each("levels:throughput_ratio_%", of...)}}},
 					{title: "latency", unit: "ms", log: true,
 						labels: []string{"replicated later", "each event once", "in one order", "exactly once"},
 						series: []series{
 							{name: "Ravana, average", paper: true, values: said(0.8, 0.8, 11, 11)},
-							{name: "Holdfast, median", values: times(1e-3, r.values(each("levels:latency_us_median_%",
-								of...)...))}}}}
+							{name: "Holdfast, median", values: times(1e-3, r.each("levels:latency_us_median_%",
+								of...))}}}}
 			}},
 	}
 }
@@ -199,9 +196,9 @@ func beehive() []figure {
 				return []plot{{title: "time for an actor", unit: "µs", x: "messages that are sent at once", lines: true,
 					log: true, labels: batches, series: []series{
 						{name: "Beehive", paper: true, values: said(0, 0, 0, 140)},
-						{name: "one group", values: r.values(each("actors:us_per_actor_b%_one_group", batches...)...)},
-						{name: "three groups", values: r.values(each("actors:us_per_actor_b%_across",
-							batches...)...)}}}}
+						{name: "one group", values: r.each("actors:us_per_actor_b%_one_group", batches...)},
+						{name: "three groups", values: r.each("actors:us_per_actor_b%_across",
+							batches...)}}}}
 			}},
 		{what, "Figure 7a", "Key-value store: throughput by batch and replicas",
 			"Larger batches help much; no numbers.", "",
@@ -211,7 +208,7 @@ func beehive() []figure {
 					labels: of}
 				for _, replicas := range []string{"1", "3", "5"} {
 					p.series = append(p.series, series{name: replicas + " replicas",
-						values: r.values(each("kv:puts_per_s_r"+replicas+"_b%", of...)...)})
+						values: r.each("kv:puts_per_s_r"+replicas+"_b%", of...)})
 				}
 				return []plot{p}
 			}},
@@ -223,7 +220,7 @@ func beehive() []figure {
 				return []plot{{title: "latency that 95 % are below", unit: "ms",
 					labels: []string{"GET, local", "GET, remote", "PUT, local", "PUT, remote"}, series: []series{
 						{name: "Beehive, most", paper: true, values: said(1, 7, 20, 20)},
-						{name: "Holdfast", values: r.values(each("kv:%_ms_p95_paced", of...)...)}}}}
+						{name: "Holdfast", values: r.each("kv:%_ms_p95_paced", of...)}}}}
 			}},
 		{what, "Figure 8", "Failover by election timeout",
 			"198, 451 and 753 ms with election timeouts of 100, 300 and 500 ms.",
@@ -248,7 +245,7 @@ func beehive() []figure {
 				return []plot{{title: "messages that cross", unit: "%", labels: []string{"before",
 					"while it is optimised",
 					"after", "ideal"}, series: []series{{name: "Holdfast",
-					values: r.values(each("placement:crossing_percent_%", "before", "while", "after", "ideal")...)}}}}
+					values: r.each("placement:crossing_percent_%", "before", "while", "after", "ideal")}}}}
 			}},
 		{what, "Figures 12 and 13", "Reactive forwarding through a failure",
 			"An outage of an election timeout of 300 ms; 1 ms before, 8 ms after it, and 1 ms when optimised.",
@@ -264,9 +261,9 @@ func beehive() []figure {
 					{title: "round trip", unit: "ms", labels: []string{"before", "after", "optimised"},
 						series: []series{
 							{name: "Beehive", paper: true, values: said(1, 8, 1)},
-							{name: "Holdfast, median", values: r.values(each("forwarding:latency_ms_%", "before",
+							{name: "Holdfast, median", values: r.each("forwarding:latency_ms_%", "before",
 								"after",
-								"optimised")...)}}}}
+								"optimised")}}}}
 			}},
 		{what, "Figure 14", "Learning switch: throughput by controllers and replicas",
 			"More controllers answer more, the less the more replicas there are. About 1,000,000 a second at best.",
@@ -276,7 +273,7 @@ func beehive() []figure {
 				p := plot{title: "answers a second", unit: "answers/s", labels: each("% controllers", of...)}
 				for _, replicas := range of {
 					p.series = append(p.series, series{name: replicas + " replicas",
-						values: r.values(each("groups:answers_per_s_c%_r"+replicas, of...)...)})
+						values: r.each("groups:answers_per_s_c%_r"+replicas, of...)})
 				}
 				return []plot{p}
 			}},
@@ -291,7 +288,7 @@ func store() (list []figure) {
 				"p90 is below a millisecond, if there is one.", runs: names(w.workload...)}
 		f.plots = func(r reports) (plots []plot) {
 			for _, name := range w.workload {
-				of := func(figure string) []float64 { return r.values(each(name+"-%:"+figure, w.variants...)...) }
+				of := func(figure string) []float64 { return r.each(name+"-%:"+figure, w.variants...) }
 				plots = append(plots,
 					plot{title: name + ": flows a second", unit: "flows/s", log: true, labels: w.variants,
 						series: []series{
@@ -316,9 +313,9 @@ func store() (list []figure) {
 			}
 			return []plot{
 				{title: "operations of a flow", unit: "operations", labels: all, series: []series{{name: "Holdfast",
-					values: r.values(each("%:ops_per_flow", all...)...)}}},
+					values: r.each("%:ops_per_flow", all...)}}},
 				{title: "bytes of a flow", unit: "bytes", labels: all, series: []series{{name: "Holdfast",
-					values: r.values(each("%:bytes_per_flow", all...)...)}}}}
+					values: r.each("%:bytes_per_flow", all...)}}}}
 		}})
 }
 
@@ -331,7 +328,7 @@ func recovery() []figure {
 			[]string{"carrier"}, func(r reports) []plot {
 				return []plot{{title: "recovery", unit: "ms", labels: []string{"mean", "95 %", "longest"},
 					series: []series{
-						{name: "Holdfast", values: r.values(each("carrier:recovery_ms_%", "mean", "p95", "max")...)}}}}
+						{name: "Holdfast", values: r.each("carrier:recovery_ms_%", "mean", "p95", "max")}}}}
 			}},
 		{what, "Figures 5 to 7", "Recovery by BFD interval and network",
 			"3.4 ms at 1 ms, 15 at 5 ms, 42 to 46 at 15 ms.",
@@ -344,10 +341,10 @@ func recovery() []figure {
 					labels[i] = fmt.Sprintf("%s, %s ms", network, ms)
 				}
 				return []plot{{title: "recovery", unit: "ms", labels: labels, series: []series{
-					{name: "the paper, mean", paper: true, values: r.values(each("%:paper_recovery_ms_mean",
-						of...)...)},
-					{name: "mean", values: r.values(each("%:recovery_ms_mean", of...)...)},
-					{name: "95 %", values: r.values(each("%:recovery_ms_p95", of...)...)}}}}
+					{name: "the paper, mean", paper: true, values: r.each("%:paper_recovery_ms_mean",
+						of...)},
+					{name: "mean", values: r.each("%:recovery_ms_mean", of...)},
+					{name: "95 %", values: r.each("%:recovery_ms_p95", of...)}}}}
 			}},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // run is a benchmark: what `holdfast bench` is called with. quick takes part of the time.
@@ -69,6 +70,9 @@ func (r reports) values(names ...string) []float64 {
 	return list
 }
 
+// each returns the values of figures whose names differ in one part.
+func (r reports) each(name string, of ...string) []float64 { return r.values(each(name, of...)...) }
+
 // said are values of a paper; there is none for a label where it is 0.
 func said(values ...float64) []float64 {
 	list := slices.Clone(values)
@@ -83,7 +87,7 @@ func said(values ...float64) []float64 {
 // each returns the names with a number in the place of "%".
 func each(name string, of ...string) (list []string) {
 	for _, n := range of {
-		list = append(list, replace(name, n))
+		list = append(list, strings.ReplaceAll(name, "%", n))
 	}
 	return list
 }
