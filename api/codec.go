@@ -37,68 +37,56 @@ func (e *Encoded) Message() proto.Message { return e.message }
 // jsonOptions name fields as the files of the interface do, and do not leave out those that are 0, false or empty.
 var jsonOptions = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
 
-// binary is the codec of protobuf.
-type binary struct{}
-
-func (binary) Name() string { return "proto" }
-
-// Marshal copies what is encoded already, because connect uses what it gets for other messages later.
-func (binary) Marshal(message any) ([]byte, error) {
-	switch m := message.(type) {
-	case *Encoded:
-		b, err := m.protobuf()
-		return bytes.Clone(b), err
-	case proto.Message:
-		return proto.Marshal(m)
-	}
-	return nil, fmt.Errorf("%T is no message", message)
+// codec is a format of messages.
+type codec struct {
+	name      string
+	encoded   func(*Encoded) ([]byte, error)
+	marshal   func(proto.Message) ([]byte, error)
+	unmarshal func([]byte, proto.Message) error
 }
 
-func (binary) Unmarshal(b []byte, message any) error {
-	if m, is := message.(proto.Message); is {
-		return proto.Unmarshal(b, m)
-	}
-	return fmt.Errorf("%T is no message", message)
-}
+var (
+	binary = codec{"proto", func(e *Encoded) ([]byte, error) { return e.protobuf() }, proto.Marshal, proto.Unmarshal}
+	text   = codec{"json", func(e *Encoded) ([]byte, error) { return e.json() }, jsonOptions.Marshal, unmarshalJSON}
+	// textUTF8 is text under the name that clients of some languages use.
+	textUTF8 = codec{"json; charset=utf-8", text.encoded, text.marshal, text.unmarshal}
+)
 
-// text is the codec of JSON.
-type text struct{}
-
-func (text) Name() string { return "json" }
-
-func (text) Marshal(message any) ([]byte, error) {
-	switch m := message.(type) {
-	case *Encoded:
-		b, err := m.json()
-		return bytes.Clone(b), err
-	case proto.Message:
-		return jsonOptions.Marshal(m)
-	}
-	return nil, fmt.Errorf("%T is no message", message)
-}
-
-// Unmarshal refuses fields that are not known: a mistake in the name of one would otherwise have no effect.
-func (text) Unmarshal(b []byte, message any) error {
-	m, is := message.(proto.Message)
-	if !is {
-		return fmt.Errorf("%T is no message", message)
-	}
+// unmarshalJSON refuses fields that are not known: a mistake in the name of one would otherwise have no effect.
+func unmarshalJSON(b []byte, m proto.Message) error {
 	if len(b) == 0 {
 		return nil // as a request without fields
 	}
 	return protojson.Unmarshal(b, m)
 }
 
-// textUTF8 is text under the name that clients of some languages use.
-type textUTF8 struct{ text }
+// Name implements connect.Codec, as do the following.
+func (c codec) Name() string { return c.name }
 
-func (textUTF8) Name() string { return "json; charset=utf-8" }
+// Marshal copies what is encoded already, because connect uses what it gets for other messages later.
+func (c codec) Marshal(message any) ([]byte, error) {
+	switch m := message.(type) {
+	case *Encoded:
+		b, err := c.encoded(m)
+		return bytes.Clone(b), err
+	case proto.Message:
+		return c.marshal(m)
+	}
+	return nil, fmt.Errorf("%T is no message", message)
+}
+
+func (c codec) Unmarshal(b []byte, message any) error {
+	if m, is := message.(proto.Message); is {
+		return c.unmarshal(b, m)
+	}
+	return fmt.Errorf("%T is no message", message)
+}
 
 // MaxRequest bounds a request, in bytes.
 const MaxRequest = 64 << 10
 
 // HandlerOptions are those of handlers of the interface. Nothing is compressed: most clients are near.
 func HandlerOptions() []connect.HandlerOption {
-	return []connect.HandlerOption{connect.WithCodec(binary{}), connect.WithCodec(text{}),
-		connect.WithCodec(textUTF8{}), connect.WithReadMaxBytes(MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
+	return []connect.HandlerOption{connect.WithCodec(binary), connect.WithCodec(text),
+		connect.WithCodec(textUTF8), connect.WithReadMaxBytes(MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
 }
