@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -291,12 +290,12 @@ func (q *inquiry) ask(ctx context.Context, p Peer,
 		return nil, fmt.Errorf("%s was started with a cluster file that does not have %s", q.c.cfg.Name, p.Name)
 	}
 	said, err := call(ctx, q.client(p))
-	in, is := errors.AsType[*url.Error](err)
+	in, is := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("no answer from %s within %v", p.API, askTimeout)
 	case is:
-		return nil, in.Err // it names the address
+		return nil, in // it names the address
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", p.API, err)
 	}

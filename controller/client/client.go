@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"time"
 
 	"connectrpc.com/connect"
@@ -122,7 +121,10 @@ func call[M proto.Message](ctx context.Context, c *Client, to config.Controller,
 func (c *Client) failure(to config.Controller, err error) error {
 	in, is := errors.AsType[*connect.Error](err)
 	if !is || !connect.IsWireError(err) {
-		return fmt.Errorf("ask controller %s: %w", to.Name, cause(err))
+		if is && in.Unwrap() != nil {
+			err = in.Unwrap() // it names the address
+		}
+		return fmt.Errorf("ask controller %s: %w", to.Name, err)
 	}
 	r := &refused{code: in.Code(), text: in.Message()}
 	for _, d := range in.Details() {
@@ -133,17 +135,6 @@ func (c *Client) failure(to config.Controller, err error) error {
 		}
 	}
 	return r
-}
-
-// cause returns what is below an error of connect and of net/http: it names the address.
-func cause(err error) error {
-	if in, is := errors.AsType[*url.Error](err); is {
-		return in.Err
-	}
-	if in, is := errors.AsType[*connect.Error](err); is && in.Unwrap() != nil {
-		return in.Unwrap()
-	}
-	return err
 }
 
 // leader asks the controller that leads, and looks for it as long as patience says.
