@@ -114,18 +114,30 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 // listenForSwitches refuses an address that other machines reach, unless they may: connections are secured, or somebody
 // wants it without.
 func listenForSwitches(address string, anybody bool) (net.Listener, error) {
+	return door{what: "listen for switches", like: "127.0.0.1:6653", another: "choose another with --listen",
+		exposed: fmt.Sprintf("listen for switches at %s without TLS: anybody in the network could be a switch; "+
+			"listen on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file "+
+			"that has no tls (without a file: --insecure)", address)}.listen(address, anybody)
+}
+
+// door is a place at which a command listens, with what it says if it cannot.
+type door struct {
+	what, like, another string
+	exposed             string // if other machines reach the address, and must not
+}
+
+// listen listens, on a loopback address unless anybody may connect.
+func (d door) listen(address string, anybody bool) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("listen for switches: %w: write the address like 127.0.0.1:6653", err)
+		return nil, fmt.Errorf("%s: %w: write the address like %s", d.what, err, d.like)
 	case !at.IP.IsLoopback() && !anybody:
-		return nil, fmt.Errorf("listen for switches at %s without TLS: anybody in the network could be a switch; "+
-			"listen on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file "+
-			"that has no tls (without a file: --insecure)", address)
+		return nil, errors.New(d.exposed)
 	}
 	l, err := net.ListenTCP("tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("listen for switches: %w: free the address or choose another with --listen", err)
+		return nil, fmt.Errorf("%s: %w: free the address or %s", d.what, err, d.another)
 	}
 	return l, nil
 }

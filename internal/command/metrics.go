@@ -17,20 +17,10 @@ func listenForScrapes(address string, anybody bool) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
 	}
-	at, err := net.ResolveTCPAddr("tcp", address)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("--metrics %s: %w: write the address like 127.0.0.1:9653", address, err)
-	case !at.IP.IsLoopback() && !anybody:
-		return nil,
-			fmt.Errorf("--metrics %s: anybody in the network could read it; take a loopback address, or say that "+
-				"this is wanted (insecure: true in a cluster file without tls, or --insecure)", address)
-	}
-	l, err := net.ListenTCP("tcp", at)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics %s: %w: free the address or choose another", address, err)
-	}
-	return l, nil
+	return door{what: "--metrics " + address, like: "127.0.0.1:9653", another: "choose another",
+		exposed: fmt.Sprintf("--metrics %s: anybody in the network could read it; take a loopback address, or say "+
+			"that this is wanted (insecure: true in a cluster file without tls, or --insecure)", address),
+	}.listen(address, anybody)
 }
 
 // besideScrapes runs something, and serves its metrics meanwhile, unless there is no listener for that. What runs
