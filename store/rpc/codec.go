@@ -100,6 +100,11 @@ func (text) Unmarshal(data []byte, message any) error {
 	return err
 }
 
+// textUTF8 is text under the name that clients of some languages use.
+type textUTF8 struct{ text }
+
+func (textUTF8) Name() string { return "json; charset=utf-8" }
+
 func newMessage(name protoreflect.Name) *dynamicpb.Message {
 	return dynamicpb.NewMessage(File().Messages().ByName(name))
 }
@@ -119,7 +124,8 @@ var File = sync.OnceValue(func() protoreflect.FileDescriptor {
 // handlerOptions are those of the server. It compresses nothing: that would cost more than everything else.
 func handlerOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithCodec(protobuf{}), connect.WithCodec(text{}),
-		connect.WithReadMaxBytes(store.MaxRequest), connect.WithCompressMinBytes(math.MaxInt)}
+		connect.WithCodec(textUTF8{}), connect.WithReadMaxBytes(store.MaxRequest),
+		connect.WithCompressMinBytes(math.MaxInt)}
 }
 
 // newClient returns a client of a procedure at HOST:PORT.

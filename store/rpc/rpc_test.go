@@ -218,8 +218,14 @@ func listen(t testing.TB, a Application, call func(context.Context, ledger.Call)
 	return s.Listener.Addr().String()
 }
 
-// Any client of HTTP can use the store with JSON.
+// Any client of HTTP can use the store with JSON, by both of its names.
 func TestJSON(t *testing.T) {
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8"} {
+		t.Run(kind, func(t *testing.T) { testJSON(t, kind) })
+	}
+}
+
+func testJSON(t *testing.T, kind string) {
 	address := serve(t, nil)
 	for _, step := range []struct{ body, want string }{
 		{`{"namespace":"n","transactions":[{"ops":[{"op":"create_table","table":"t"},
@@ -234,7 +240,7 @@ func TestJSON(t *testing.T) {
 		{`{"namespace":"n","transaction":[{}]}`, `"code":"invalid_argument"`},
 		{`{`, `"code":"invalid_argument"`},
 	} {
-		r, err := http.Post("http://"+address+do, "application/json", strings.NewReader(step.body))
+		r, err := http.Post("http://"+address+do, kind, strings.NewReader(step.body))
 		if err != nil {
 			t.Fatal(err)
 		}
