@@ -292,8 +292,14 @@ func (s *testCluster) ready() {
 // exact waits until all is done and compares: nothing is lost or repeated, and everything is in order.
 func (s *testCluster) exact() oracle.Result {
 	s.t.Helper()
-	r := s.compared(oracle.Result.Exact)
-	if !r.Exact() {
+	return s.expect(oracle.Result.Exact)
+}
+
+// expect waits until all is done and compares. It fails the test, and says what is wrong, unless the result is right.
+func (s *testCluster) expect(right func(oracle.Result) bool) oracle.Result {
+	s.t.Helper()
+	r := s.compared(right)
+	if !right(r) {
 		tally := s.tally
 		if s.stock != nil {
 			tally = s.stock.tally.Tally

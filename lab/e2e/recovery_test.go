@@ -113,7 +113,5 @@ func TestRecoveryAndFailover(t *testing.T) {
 		}
 		return x.Exact()
 	}
-	if !again(r.compared(again)) {
-		r.exact() // says what is wrong
-	}
+	r.expect(again)
 }

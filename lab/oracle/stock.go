@@ -105,7 +105,7 @@ func (c *Connection) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	}
 	k := content{sw, audit.Digest(msg)}
 	heard[k]++
-	s.Tally.sentAtLeast(k, heard[k])
+	s.Tally.sentAtLeast(k, sending{heard[k], msg[1]})
 }
 
 // isPoint reports whether a packet was sent by the controller to itself, to mark a point of the stream. Packets that

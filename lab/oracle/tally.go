@@ -29,7 +29,7 @@ import (
 // switches with an agent, which has their only connection; Stock is for the others. Safe for concurrent use.
 type Tally struct {
 	mu         sync.Mutex // guards the following fields
-	sent       map[content]int
+	sent       map[content]sending
 	executed   map[openflow.DatapathID][]string // digests in order
 	bestEffort int                              // commands
 
@@ -41,9 +41,15 @@ type content struct {
 	digest string
 }
 
+// sending is how often an event was sent, and its type.
+type sending struct {
+	n     int
+	event uint8
+}
+
 // NewTally returns an empty tally.
 func NewTally() *Tally {
-	return &Tally{sent: map[content]int{}, executed: map[openflow.DatapathID][]string{}}
+	return &Tally{sent: map[content]sending{}, executed: map[openflow.DatapathID][]string{}}
 }
 
 // FromSwitch records a message that a switch sent, if it is an event.
@@ -58,14 +64,16 @@ func (t *Tally) FromSwitch(sw openflow.DatapathID, msg []byte) {
 	k := content{sw, audit.Digest(msg)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent[k]++
+	t.sent[k] = sending{t.sent[k].n + 1, msg[1]}
 }
 
 // sentAtLeast records that a switch sent an event at least n times.
-func (t *Tally) sentAtLeast(k content, n int) {
+func (t *Tally) sentAtLeast(k content, s sending) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.sent[k] = max(t.sent[k], n)
+	if s.n > t.sent[k].n {
+		t.sent[k] = s
+	}
 }
 
 // ToSwitch records a message that a switch received, if it is a command. One without a sequence is counted only: no log
@@ -121,7 +129,7 @@ func (t *Tally) Counts() (sent, executed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, v := range t.sent {
-		sent += v
+		sent += v.n
 	}
 	for _, list := range t.executed {
 		executed += len(list)
@@ -181,17 +189,17 @@ func (t *Tally) Compare(records []audit.Record) Result {
 			r.Epochs++
 			ended[rec.Switch] = append(ended[rec.Switch], issued[rec.Switch])
 			issued[rec.Switch] = nil
-		case t.noErrors && rec.Type == of13.TypeName(openflow.TypeError):
-		// which are Holdfast's, not the switch's
-		case rec.Type != experimenter.TypeSwitchDown.String() && rec.Type != experimenter.TypeSyncMarker.String():
+		case t.isEvent(rec):
 			processed[content{rec.Switch, rec.Digest}]++
 			r.EventsProcessed++
 		}
 	}
-	for _, n := range t.sent {
-		r.EventsSent += n
+	sent := map[content]int{}
+	for k, v := range t.sent {
+		sent[k] = v.n
+		r.EventsSent += v.n
 	}
-	r.EventsLost, r.EventsRepeated = difference(t.sent, processed)
+	r.EventsLost, r.EventsRepeated = difference(sent, processed)
 	for sw, list := range issued {
 		list, void := valid(ended[sw], list, t.executed[sw])
 		r.CommandsVoid += void
@@ -213,8 +221,21 @@ func (t *Tally) Compare(records []audit.Record) Result {
 	return r
 }
 
+// isEvent says whether a record is of an event that a switch has sent.
+func (t *Tally) isEvent(r audit.Record) bool {
+	switch {
+	case r.Kind != audit.Event, r.Stream != "", r.Actor != "":
+		return false
+	case t.noErrors && r.Type == of13.TypeName(openflow.TypeError): // Holdfast's, not the switch's
+		return false
+	}
+	return !slices.Contains([]string{experimenter.TypeSwitchUp.String(), experimenter.TypeSwitchDown.String(),
+		experimenter.TypeSyncMarker.String()}, r.Type)
+}
+
 // Explain lists, for a result that is not exact, what the audit files have and what each switch executed: one line for
-// each record but those of sync markers, in log order, and one for each command, in order.
+// each record but those of sync markers, in log order, one for each event that was lost or repeated, and one for each
+// command, in order.
 func (t *Tally) Explain(files []string) (string, error) {
 	records, err := Read(files)
 	if err != nil {
@@ -232,6 +253,18 @@ func (t *Tally) Explain(files []string) (string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	processed := map[content]int{}
+	for _, r := range records {
+		if t.isEvent(r) {
+			processed[content{r.Switch, r.Digest}]++
+		}
+	}
+	for k, v := range t.sent {
+		if n := processed[k]; n != v.n {
+			fmt.Fprintf(&b, "switch %s: sent %s %s %d times, and the log has it %d times\n", k.sw, of13.TypeName(v.event),
+				k.digest, v.n, n)
+		}
+	}
 	for _, sw := range slices.Sorted(maps.Keys(t.executed)) {
 		for i, digest := range t.executed[sw] {
 			fmt.Fprintf(&b, "switch %s: executed %d: %s\n", sw, i+1, digest)
