@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -123,11 +124,14 @@ type Agent struct {
 	incidents *incident.Log
 	// conns are the connections of switches, with those that are in the handshake; served are those behind it.
 	conns, served *quota.Places[net.Conn]
+	id            uint64                  // random
+	pairs         heartbeat.Pairs[string] // by the address of the controller
 
 	mu      sync.Mutex // guards the fields below; never locked while a device's mu is held
 	ctx     context.Context
 	running sync.WaitGroup
 	devices map[openflow.DatapathID]*device
+	made    int // how many devices there were
 }
 
 // New makes an agent. It starts nothing; Run does.
@@ -137,7 +141,8 @@ func New(cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger),
-		conns: quota.New[net.Conn](2 * cfg.MaxSwitches), served: quota.New[net.Conn](cfg.MaxSwitches),
+		id: rand.Uint64(), conns: quota.New[net.Conn](2 * cfg.MaxSwitches),
+		served:  quota.New[net.Conn](cfg.MaxSwitches),
 		devices: map[openflow.DatapathID]*device{}}, nil
 }
 
@@ -158,6 +163,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.ctx = ctx
 	a.mu.Unlock()
 	defer a.running.Wait()
+	a.running.Go(func() { a.tick(ctx) })
 	defer func() {
 		a.mu.Lock() // no device or connection is added from here on
 		cancel()
@@ -171,6 +177,49 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop()
 	defer a.cfg.Listen.Close()
 	return a.accept(ctx)
+}
+
+// turns is the number of turns in which the ticks of all devices come, so that a thousand do not come at once.
+const turns = 20
+
+// tick drives the clocks of all devices. One goroutine does, since a timer for each of a thousand switches costs a
+// quarter of a processor. It never waits for a connection.
+func (a *Agent) tick(ctx context.Context) {
+	beat, tick := time.NewTicker(a.cfg.Heartbeat/heartbeat.Ticks), time.NewTicker(a.cfg.EchoInterval/turns)
+	defer beat.Stop()
+	defer tick.Stop()
+	var list []*device
+	for turn := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			list = a.list(list[:0])
+			for _, d := range list {
+				d.beat()
+			}
+		case <-tick.C:
+			list = a.list(list[:0])
+			for _, d := range list {
+				if d.turn == turn {
+					d.tick()
+					a.dismiss(d)
+				}
+			}
+			turn = (turn + 1) % turns
+		}
+		clear(list) // a device that has ended is let go
+	}
+}
+
+// list appends all devices.
+func (a *Agent) list(to []*device) []*device {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.devices {
+		to = append(to, d)
+	}
+	return to
 }
 
 func (a *Agent) accept(ctx context.Context) error {
@@ -351,7 +400,8 @@ func (a *Agent) device(id openflow.DatapathID) (*device, error) {
 		ctx, cancel := context.WithCancel(a.ctx)
 		d.cancel = cancel
 		a.devices[id] = d
-		a.running.Go(func() { d.tick(ctx) })
+		a.made++
+		d.turn = a.made % turns
 		for _, l := range d.links {
 			a.running.Go(func() { l.keepConnected(ctx) })
 		}
@@ -391,18 +441,16 @@ func (a *Agent) forget() {
 }
 
 // dismiss ends the device of a switch that is gone, and of which the agent has nothing left to tell. Until then its
-// connections to the controllers and their heartbeats cost as much as those of a switch that is there. It reports
-// whether it has done so.
-func (a *Agent) dismiss(d *device) bool {
+// connections to the controllers and their heartbeats cost as much as those of a switch that is there.
+func (a *Agent) dismiss(d *device) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.devices[d.id] != d || d.conns > 0 || time.Since(d.since) < a.cfg.GoneAfter || d.status().Held > 0 {
-		return false
+		return
 	}
 	a.incidents.Info("gone", "a switch that has gone is forgotten: the controllers have all of its events", "switch",
 		d.id)
 	a.end(d)
-	return true
 }
 
 // end ends a device. It is called with mu locked.

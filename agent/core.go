@@ -25,11 +25,13 @@ type Core struct {
 	events stream.Outbox    // numbered across epochs
 	bounds stream.Bounds    // of events, without what SWITCH_DOWN needs
 	epochs []span           // of the events kept, oldest first; the last is the newest epoch, with events or without
+	heard  bool             // the switch has sent something since the last tick
 	live   bool             // the switch is connected, and the newest epoch is open
 	floor  uint64           // the newest epoch that controllers have refused as stale
 	acked  experimenter.Ack // the newest event that a master has acknowledged
 	lens   []int            // scratch of FromSwitch
 
+	agent      uint64 // the id of the process
 	generation uint64 // the highest of any claim
 	claimed    bool   // there was a master
 	master     *Peer  // nil when none is connected
@@ -146,6 +148,7 @@ func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 	if !c.live {
 		return len(batch), nil // it was read before Stale closed the connection: it belongs to no epoch
 	}
+	c.heard = c.heard || len(batch) > 0
 	freeEvents, freeBytes := c.events.Room(c.bounds)
 	start, off := 0, 0 // batch[start:off] are events that are not in the buffer yet
 	c.lens = c.lens[:0]
@@ -257,20 +260,28 @@ func (c *Core) attach() experimenter.Attach {
 		NextEvent:   c.events.Last() - s.before + 1,
 		CommandDone: c.commands.done,
 		Version:     experimenter.Version(c.generation),
+		Agent:       c.agent,
 	}
 }
 
-// Tick sends an echo request on every connection, so that every peer hears from the agent, and a live one has something
-// to answer. It is to be called about once a second, with all peers that are connected.
+// Tick sends an echo request on every connection on which nothing has come since the last tick: a live peer answers,
+// and hears from the agent. If all asked always, most of what an idle agent sends and reads would be that. It is to be
+// called about once a second, with all peers that are connected.
 func (c *Core) Tick(peers []*Peer) {
 	for _, p := range peers {
-		p.echo(c.version)
+		if !p.heard {
+			p.echo(c.version)
+		}
+		p.heard = false
 	}
 	c.orphan(peers)
 	if !c.live {
 		return
 	}
-	c.commands.out = handshake.Bare(c.commands.out, c.version, openflow.TypeEchoRequest, ownXID)
+	if !c.heard {
+		c.commands.out = handshake.Bare(c.commands.out, c.version, openflow.TypeEchoRequest, ownXID)
+	}
+	c.heard = false
 	if c.commands.tick() {
 		c.tellDone()
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
-	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -30,6 +29,8 @@ type device struct {
 	conns int       // connections of the switch that use it: more than one while one replaces another
 	since time.Time // when the last of them left
 
+	turn int // of the agent's ticks that are for this device
+
 	mu      sync.Mutex // guards the fields below; never held during I/O
 	changed *sync.Cond // wakes readers that wait for room, and diallers that wait, see Controller.Dial
 	session *Session
@@ -39,7 +40,7 @@ type device struct {
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
 	d := &device{a: a, id: id, log: a.log.With("switch", id),
-		session: NewSession(a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
+		session: NewSession(a.id, a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {
 		d.links = append(d.links, &link{Controller: c, d: d, address: a.cfg.Controllers[i]})
@@ -169,35 +170,24 @@ func (d *device) takeIn(ctx context.Context, o *outlet, batch []byte) error {
 	}
 }
 
-// tick drives the clock of the session.
-func (d *device) tick(ctx context.Context) {
-	t, beat := time.NewTicker(d.a.cfg.EchoInterval), time.NewTicker(d.a.cfg.Heartbeat/heartbeat.Ticks)
-	defer t.Stop()
-	defer beat.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-			d.mu.Lock()
-			d.session.Beat()
-			d.unlock()
-			continue
-		case <-t.C:
-		}
-		d.mu.Lock()
-		rested := d.session.Tick()
-		for _, l := range d.links {
-			l.announce()
-		}
-		d.warnFenced()
-		if rested {
-			d.changed.Broadcast() // its dialler
-		}
-		d.unlock()
-		if d.a.dismiss(d) {
-			return
-		}
+// beat is called heartbeat.Ticks times in each interval of heartbeats.
+func (d *device) beat() {
+	d.mu.Lock()
+	defer d.unlock()
+	d.session.Beat()
+}
+
+// tick is called each Config.EchoInterval.
+func (d *device) tick() {
+	d.mu.Lock()
+	defer d.unlock()
+	rested := d.session.Tick()
+	for _, l := range d.links {
+		l.announce()
+	}
+	d.warnFenced()
+	if rested {
+		d.changed.Broadcast() // its dialler
 	}
 }
 

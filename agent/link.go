@@ -92,8 +92,11 @@ func (l *link) run(ctx context.Context) error {
 	defer stop()
 	o := newOutlet(d, conn, l.address)
 	o.ch = l.Controller
+	with := conn.RemoteAddr().String()
+	pair := d.a.pairs.Take(with)
+	defer d.a.pairs.Leave(with)
 	d.mu.Lock()
-	err = l.Up(o)
+	err = l.Up(o, pair)
 	d.unlock()
 	if err != nil {
 		conn.Close()

@@ -15,6 +15,7 @@ type Peer struct {
 	version uint8  // of the switch, when it was connected
 	out     []byte // to be written before the next events
 	ready   bool   // the controller's HELLO has come
+	heard   bool   // it has sent something since the last tick
 	ackDue  bool   // a COMMAND_ACK is to be written
 	// void acknowledges commands of an epoch that has ended. They are not executed, but would fill the controller's
 	// queue while it processes the last events of that epoch.
@@ -83,6 +84,7 @@ func (p *Peer) Ready() bool { return p.ready }
 // FromController takes whole messages from a controller. An error ends the connection: it says what is wrong with the
 // controller, or is a *Refused if the controller ends it.
 func (c *Core) FromController(p *Peer, batch []byte) error {
+	p.heard = p.heard || len(batch) > 0
 	for len(batch) > 0 {
 		n := int(batch[2])<<8 | int(batch[3])
 		msg := batch[:n]

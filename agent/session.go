@@ -44,10 +44,11 @@ var (
 	errSilent  = errors.New("it leads, and has sent nothing for three heartbeats or more")
 )
 
-// NewSession makes the session of a switch that has never connected, and of the given number of controllers. For
-// maxEvents and maxBytes see NewCore.
-func NewSession(maxEvents, maxBytes, commandBytes, controllers int) *Session {
+// NewSession makes the session of a switch that has never connected, and of the given number of controllers. id is the
+// same for all sessions of a process, and no other's. For maxEvents and maxBytes see NewCore.
+func NewSession(id uint64, maxEvents, maxBytes, commandBytes, controllers int) *Session {
 	s := &Session{core: NewCore(maxEvents, maxBytes), commandBytes: commandBytes}
+	s.core.agent = id
 	for range controllers {
 		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst, again: 1,
 			pulse: heartbeat.Monitor{Second: true}})
@@ -245,11 +246,13 @@ type Controller struct {
 // served elsewhere.
 func (c *Controller) Dial() bool { return c.rest == 0 && c.s.core.Attachable() }
 
-// Up says that the connection is made. An error ends it.
-func (c *Controller) Up(line Line) error {
+// Up says that the connection is made. What other connections to the same process send and hear counts for it: pair is
+// theirs, or nil. An error ends the connection.
+func (c *Controller) Up(line Line, pair *heartbeat.Pair) error {
 	if !c.Dial() {
 		return errStale
 	}
+	c.pulse.Pair = pair
 	c.line, c.peer, c.over = line, c.s.core.Connect(), nil
 	line.Wake()
 	return nil

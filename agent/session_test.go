@@ -26,7 +26,7 @@ func (l *plainLine) Close(cause error) { l.cause = cause }
 // upSession returns a session of two controllers, with the switch up.
 func upSession(t *testing.T, version uint8) (*Session, *Switch, *plainLine) {
 	t.Helper()
-	s := NewSession(8, 1<<16, 64, 2)
+	s := NewSession(1, 8, 1<<16, 64, 2)
 	l := &plainLine{}
 	sw, err := s.Up(l, 100, shaken(version))
 	if err != nil {
@@ -42,7 +42,7 @@ func shaken(version uint8) *handshake.Handshake {
 func connect(t *testing.T, c *Controller) *plainLine {
 	t.Helper()
 	l := &plainLine{}
-	if err := c.Up(l); err != nil {
+	if err := c.Up(l, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !l.woken {
@@ -66,9 +66,9 @@ func refuse(r experimenter.Reason, epoch uint64) error {
 }
 
 func TestDialOnlyWithAnEpoch(t *testing.T) {
-	s := NewSession(8, 1<<16, 64, 1)
+	s := NewSession(1, 8, 1<<16, 64, 1)
 	c := s.Controllers()[0]
-	if c.Dial() || c.Up(&plainLine{}) == nil {
+	if c.Dial() || c.Up(&plainLine{}, nil) == nil {
 		t.Error("a controller is dialled before there is an epoch")
 	}
 	if _, err := s.Up(&plainLine{}, 100, shaken(4)); err != nil || !c.Dial() {

@@ -29,6 +29,8 @@ type conn struct {
 
 	busy         atomic.Bool   // the reader is in the handler
 	gone         chan struct{} // closed when the session has ended altogether
+	asked        uint64        // c.heard.Heard() when ask was called last
+	turn         int           // of the echo requests that is for this one; see echoTurns
 	untranslated uint64        // count of the session when it was last logged; used by the ticker only
 
 	mu    sync.Mutex // guards cause
@@ -114,6 +116,11 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.srv.unregister(c)
+	if process := c.session.Process(); process != 0 {
+		with := agentProcess{c.host(), process}
+		c.session.Share(c.srv.pairs.Take(with))
+		defer c.srv.pairs.Leave(with)
+	}
 	c.call(func() { c.srv.handler.Attached(c.session) })
 	served := c.why() == nil // otherwise the handler has closed it, and says why
 	if served {
@@ -282,6 +289,16 @@ func (c *conn) tick() {
 			"a message cannot be expressed in the other OpenFlow version: the application gets an ERROR instead",
 			"switch", id, "version", c.session.State().Version)
 	}
+}
+
+// ask is called every Config.EchoInterval. If nothing was read since the last time, it sends an echo request: a live
+// peer answers, and hears that this controller is alive even while it does not read.
+func (c *conn) ask() {
+	heard := c.heard.Heard()
+	if heard == c.asked {
+		c.session.Echo()
+	}
+	c.asked = heard
 }
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.

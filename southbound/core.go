@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -113,7 +114,7 @@ func (c *Core) kind() peer {
 	switch {
 	case c.attach != nil:
 		c.epoch, c.claimed = c.attach.Epoch, c.attach.Version
-		return &agent{channel: &c.channel}
+		return &agent{channel: &c.channel, process: c.attach.Agent}
 	case c.hs.Version == openflow.Version10:
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
 	case !c.ability.opened:
@@ -321,6 +322,22 @@ func (c *Core) Echo() {
 		c.out = c.hs.Tick(c.out)
 	default:
 		c.ask(openflow.TypeEchoRequest, handshake.OwnXID)
+	}
+}
+
+// Process is what the agent says that its process is; 0 if it says nothing, or the switch has no agent. It is valid
+// once the switch is attached.
+func (c *Core) Process() uint64 {
+	if g, ok := c.peer.(*agent); ok {
+		return g.process
+	}
+	return 0
+}
+
+// Share makes what other sessions with the process of this agent send and hear count for this one.
+func (c *Core) Share(p *heartbeat.Pair) {
+	if g, ok := c.peer.(*agent); ok {
+		g.pulse.Pair = p
 	}
 }
 

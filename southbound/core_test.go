@@ -356,7 +356,7 @@ func TestWrongPeers(t *testing.T) {
 	legacy := concat(hello10, features10(7))
 	stock := concat(hello13, features13(7), opened(opening), ports13())
 	other := bytes.Clone(attach)
-	other[19] = 2 // protocol version
+	other[19]++ // protocol version
 	for _, tc := range []struct {
 		name, fails string
 		in          []byte

@@ -24,12 +24,20 @@ type server struct {
 	incidents *incident.Log
 	places    *quota.Places[*conn]
 	pool      pool
+	pairs     heartbeat.Pairs[agentProcess]
 
 	running sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below; never held together with a session's
 	all      map[*conn]struct{}
 	attached map[openflow.DatapathID]*conn
+	added    int // how many connections there were
+}
+
+// agentProcess names the process of an agent. A host cannot speak for the process of another one.
+type agentProcess struct {
+	host string
+	id   uint64
 }
 
 // Serve accepts switches and agents on ln until ctx ends, and closes ln. It returns when every session is detached: nil
@@ -122,6 +130,8 @@ func (srv *server) add(c *conn) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	srv.all[c] = struct{}{}
+	srv.added++
+	c.turn = srv.added % echoTurns
 }
 
 func (srv *server) remove(c *conn) {
@@ -149,21 +159,29 @@ func (srv *server) closeAll() {
 	}
 }
 
-// tick sends sync markers, heartbeats and echo requests. The echo requests make a live peer answer, and show the peer
-// that this controller is alive even while it does not read.
+// echoTurns is the number of turns in which the echo requests of all sessions come, so that a thousand do not come at
+// once.
+const echoTurns = 20
+
+// tick sends sync markers, heartbeats and echo requests.
 func (srv *server) tick(ctx context.Context) {
-	echo, tick := time.NewTicker(srv.cfg.EchoInterval), time.NewTicker(TickInterval)
+	echo, tick := time.NewTicker(srv.cfg.EchoInterval/echoTurns), time.NewTicker(TickInterval)
 	beat := time.NewTicker(srv.cfg.Heartbeat / heartbeat.Ticks)
 	defer echo.Stop()
 	defer tick.Stop()
 	defer beat.Stop()
-	for {
+	for turn := 0; ; {
 		do := (*conn).tick
 		select {
 		case <-ctx.Done():
 			return
 		case <-echo.C:
-			do = func(c *conn) { c.session.Echo() }
+			turn = (turn + 1) % echoTurns
+			do = func(c *conn) {
+				if c.turn == turn {
+					c.ask()
+				}
+			}
 		case <-beat.C:
 			do = (*conn).beat
 		case <-tick.C:

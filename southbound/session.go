@@ -3,6 +3,7 @@ package southbound
 import (
 	"sync"
 
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -225,6 +226,20 @@ func (s *Session) Echo() {
 	defer s.mu.Unlock()
 	s.core.Echo()
 	s.flush()
+}
+
+// Process is Core.Process.
+func (s *Session) Process() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Process()
+}
+
+// Share is Core.Share. All sessions that share p have the same caller of Beat.
+func (s *Session) Share(p *heartbeat.Pair) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Share(p)
 }
 
 // Beat must be called heartbeat.Ticks times in each interval of Config.Heartbeat; see Core.Beat. An error ends the

@@ -33,9 +33,12 @@ const (
 type Monitor struct {
 	// Second: this end sends its own heartbeats only if those of the other end, which it answers, do not come.
 	Second bool
+	// Pair is of the connection that the monitor watches now; nil if no other connection counts for it.
+	Pair *Pair
 
-	idle      int // ticks since this end has sent something
-	quiet     int // ticks since it has heard something
+	known     Pair // as at the last tick
+	idle      int  // ticks since this end has sent something
+	quiet     int  // ticks since it has heard something
 	doublings int
 	calm      int // ticks since doublings has changed
 }
@@ -56,6 +59,9 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 		m.doublings, m.calm = max(0, m.doublings-1), 0
 	}
 	m.idle, m.quiet = m.idle+1, m.quiet+1
+	if m.Pair != nil {
+		s = m.share(s)
+	}
 	if s.Sent {
 		m.idle = 0
 	}
@@ -71,5 +77,11 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 	if m.Second {
 		after += grace
 	}
-	return m.idle >= after, false
+	if m.idle < after {
+		return false, false
+	}
+	if m.Pair != nil {
+		m.Pair.sent++ // the others need not send as well
+	}
+	return true, false
 }

@@ -261,8 +261,8 @@ func (t *Tally) Explain(files []string) (string, error) {
 	}
 	for k, v := range t.sent {
 		if n := processed[k]; n != v.n {
-			fmt.Fprintf(&b, "switch %s: sent %s %s %d times, and the log has it %d times\n", k.sw, of13.TypeName(v.event),
-				k.digest, v.n, n)
+			fmt.Fprintf(&b, "switch %s: sent %s %s %d times, and the log has it %d times\n", k.sw,
+				of13.TypeName(v.event), k.digest, v.n, n)
 		}
 	}
 	for _, sw := range slices.Sorted(maps.Keys(t.executed)) {

@@ -38,7 +38,9 @@ type agentNode struct {
 	address     string
 	controllers []string // addresses
 
-	devices []*device // as long as the process lives
+	// As long as the process lives.
+	devices []*device
+	pairs   heartbeat.Pairs[string] // by the address of the controller
 	scratch []byte
 }
 
@@ -47,10 +49,15 @@ func (n *agentNode) start() {
 		return
 	}
 	n.p.start()
-	n.devices = nil
+	n.devices, n.pairs = nil, heartbeat.Pairs[string]{}
 	n.s.net.listen(n.p, n.address, n.accept)
 	n.p.every(agent.DefaultEchoInterval, n.tick)
 	n.p.every(heartbeat.DefaultInterval/heartbeat.Ticks, n.beat)
+}
+
+// id is that of the process.
+func (n *agentNode) id() uint64 {
+	return uint64(1+slices.Index(n.s.agents, n))<<32 + uint64(n.p.incarnation)
 }
 
 // kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
@@ -116,8 +123,8 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 		}
 	}
 	events := cmp.Or(n.s.scenario.AgentEvents, agentEvents)
-	d := &device{n: n, id: id, session: agent.NewSession(events, max(bytesPerEvent*events, openflow.MaxMessageLen),
-		commandBytesPerEvent*events, len(n.controllers))}
+	d := &device{n: n, id: id, session: agent.NewSession(n.id(), events,
+		max(bytesPerEvent*events, openflow.MaxMessageLen), commandBytesPerEvent*events, len(n.controllers))}
 	n.devices = append(n.devices, d)
 	for i, c := range d.session.Controllers() {
 		d.links = append(d.links, &controllerLink{Controller: c, d: d, address: n.controllers[i], idle: true})
@@ -340,7 +347,7 @@ func (l *controllerLink) dial() {
 		if err == nil {
 			line := &agentLine{c: c}
 			line.open(l.d, l)
-			if err = l.Up(line); err == nil {
+			if err = l.Up(line, l.d.n.pairs.Take(l.address)); err == nil {
 				l.line, l.block = line, experimenter.Block{}
 				return
 			}

@@ -37,6 +37,7 @@ type controllerNode struct {
 	assigned assignments
 	calls    *controller.Calls
 	sessions []*session
+	pairs    heartbeat.Pairs[uint64] // by the process of the agent
 }
 
 // newController makes one that is down, with an empty log.
@@ -80,7 +81,7 @@ func (n *controllerNode) start() {
 	}
 	n.p.start()
 	n.sessions, n.members, n.incoming = nil, map[uint64]*memberLink{}, map[uint64]*conn{}
-	n.assigned = assignments{n: n}
+	n.assigned, n.pairs = assignments{n: n}, heartbeat.Pairs[uint64]{}
 	n.calls = controller.NewCalls((1 + uint64(n.p.incarnation)) << 32)
 	for _, r := range n.replicas {
 		if err := r.start(saved[uint64(r.g.number)]); err != nil {

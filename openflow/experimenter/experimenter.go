@@ -16,7 +16,7 @@ import (
 const ID uint32 = 0xff00484f
 
 // ProtocolVersion is what ATTACH carries. A peer with another one is refused.
-const ProtocolVersion uint32 = 1
+const ProtocolVersion uint32 = 2
 
 // Type is the experimenter type of a message.
 type Type uint32
@@ -50,6 +50,7 @@ type Attach struct {
 	NextEvent   uint64 // the sequence that the next event will get
 	CommandDone uint64 // the highest command sequence that the switch executed
 	Version     uint16 // of the assignment in the last claim that the agent accepted; 0: none, or an older agent
+	Agent       uint64 // the process of the agent: connections with the same one are of one process; 0: unknown
 }
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
@@ -113,7 +114,7 @@ const prefixLen = openflow.HeaderLen + 8
 
 // Lengths of the fixed messages, in bytes, header included.
 const (
-	attachLen     = prefixLen + 40
+	attachLen     = prefixLen + 48
 	BlockLen      = prefixLen + 32
 	AckLen        = prefixLen + 16
 	switchDownLen = prefixLen + 8
@@ -133,7 +134,7 @@ func (a Attach) Append(dst []byte, version uint8) []byte {
 	dst = begin(dst, version, TypeAttach)
 	dst = binary.BigEndian.AppendUint32(dst, ProtocolVersion)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(a.Version))
-	for _, v := range [...]uint64{a.Epoch, a.FirstHeld, a.NextEvent, a.CommandDone} {
+	for _, v := range [...]uint64{a.Epoch, a.FirstHeld, a.NextEvent, a.CommandDone, a.Agent} {
 		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
 	openflow.SetLength(dst[n:])
@@ -234,7 +235,7 @@ func body(msg []byte, t Type, want int, open bool) ([]byte, error) {
 
 // ParseAttach reads an ATTACH. The error is of kind Unsupported for another protocol version.
 func ParseAttach(msg []byte) (Attach, error) {
-	b, err := body(msg, TypeAttach, attachLen, false)
+	b, err := body(msg, TypeAttach, prefixLen+4, true) // another version may have another length
 	if err != nil {
 		return Attach{}, err
 	}
@@ -244,8 +245,11 @@ func ParseAttach(msg []byte) (Attach, error) {
 			Kind:   openflow.Unsupported, Detail: fmt.Sprintf(
 				"agent speaks protocol %d, this controller %d: install the same release on both", v, ProtocolVersion)}
 	}
+	if b, err = body(msg, TypeAttach, attachLen, false); err != nil {
+		return Attach{}, err
+	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8+8*i:]) }
-	return Attach{u(0), u(1), u(2), u(3), binary.BigEndian.Uint16(b[6:])}, nil
+	return Attach{u(0), u(1), u(2), u(3), binary.BigEndian.Uint16(b[6:]), u(4)}, nil
 }
 
 // ParseBlock reads an EVENTS or COMMANDS header.

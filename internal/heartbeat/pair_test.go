@@ -1,0 +1,118 @@
+package heartbeat
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func ofOnePair(n int) []*Monitor {
+	var pairs Pairs[string]
+	list := make([]*Monitor, n)
+	for i := range list {
+		list[i] = &Monitor{Pair: pairs.Take("c1")}
+	}
+	return list
+}
+
+// TestPairSendsOnce has connections on which nothing else passes: as many heartbeats are sent as on one.
+func TestPairSendsOnce(t *testing.T) {
+	const intervals = 50
+	all := ofOnePair(100)
+	wrote := make([]bool, len(all))
+	sent := 0
+	for range intervals * Ticks {
+		for i, m := range all {
+			send, lost := m.Tick(Seen{Sent: wrote[i], Heard: i == 7, Reading: true})
+			if lost {
+				t.Fatalf("connection %d is lost, while another one hears", i)
+			}
+			if wrote[i] = send; send {
+				sent++
+			}
+		}
+	}
+	if sent < intervals-1 || sent > intervals+1 {
+		t.Errorf("%d heartbeats in %d intervals", sent, intervals)
+	}
+}
+
+// TestPairIsLost has the processes out of reach: each connection that is read is lost in time, though heartbeats are
+// sent.
+func TestPairIsLost(t *testing.T) {
+	all := ofOnePair(5)
+	for i, m := range all {
+		m.Tick(Seen{Heard: i == 0, Reading: true})
+	}
+	lost := map[int]int{}
+	for n := range 2 * Missed * Ticks {
+		for i, m := range all {
+			if _, is := m.Tick(Seen{Reading: i != 4}); is && lost[i] == 0 {
+				lost[i] = n + 1
+			}
+		}
+	}
+	for i := range 4 {
+		// What the first has heard is news to those before it one tick later.
+		if n := lost[i]; n < Missed*Ticks || n > Missed*Ticks+1 {
+			t.Errorf("connection %d is lost at tick %d", i, n)
+		}
+	}
+	if lost[4] != 0 {
+		t.Error("a connection that is not read is lost")
+	}
+}
+
+// TestPairsAreApart checks that a pair counts for its own connections only, and for those of now.
+func TestPairsAreApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var pairs Pairs[int]
+		used := map[int]int{}
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				k := rapid.IntRange(0, 2).Draw(t, "process")
+				p := pairs.Take(k)
+				if used[k] == 0 && *p != (Pair{}) {
+					t.Fatal("the first connection has the pair of an earlier process")
+				}
+				p.heard++
+				used[k]++
+			},
+			"leave": func(t *rapid.T) {
+				k := rapid.IntRange(0, 2).Draw(t, "process")
+				if used[k] > 0 {
+					pairs.Leave(k)
+					used[k]--
+				}
+			},
+			"": func(t *rapid.T) {
+				for k, n := range used {
+					if u := pairs.all[k]; (u != nil) != (n > 0) || u != nil && u.by != n {
+						t.Fatalf("%d connections with process %d, of which there are %d", u.by, k, n)
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestPairChanges gives a monitor a new connection to another process, as agents do.
+func TestPairChanges(t *testing.T) {
+	var pairs Pairs[string]
+	m := &Monitor{Pair: pairs.Take("c1")}
+	other := &Monitor{Pair: pairs.Take("c1")}
+	for range 10 {
+		other.Tick(hears)
+		m.Tick(quiet)
+	}
+	m.Pair = pairs.Take("c2")
+	ticks := make([]bool, Missed*Ticks+1) // one more, because the pair is new to it
+	for i := range ticks {
+		other.Tick(hears)
+		_, ticks[i] = m.Tick(quiet)
+	}
+	if !slices.Contains(ticks, true) {
+		t.Error("what the processes of another pair hear counts")
+	}
+}
