@@ -31,6 +31,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -58,6 +59,7 @@ type Config struct {
 	// GoneAfter is how long a switch has to be away before the agent forgets it, once the controllers have acknowledged
 	// all of its events. Default 10 s.
 	GoneAfter time.Duration
+	Tracer    *trace.Tracer // nil: no event is followed
 }
 
 // Defaults of Config.

@@ -251,6 +251,15 @@ func (c *Core) ackEvents(a experimenter.Ack) error {
 	return nil
 }
 
+// Newest returns the newest epoch, and the sequence of the last event in it.
+func (c *Core) Newest() (epoch, seq uint64) {
+	if len(c.epochs) == 0 {
+		return 0, 0
+	}
+	s := c.epochs[len(c.epochs)-1]
+	return s.epoch, c.events.Last() - s.before
+}
+
 // attach describes the newest epoch for ATTACH.
 func (c *Core) attach() experimenter.Attach {
 	s := c.epochs[len(c.epochs)-1]

@@ -36,10 +36,11 @@ type device struct {
 	session *Session
 	links   []*link
 	due     []*outlet // have something to write
+	traces  traces
 }
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
-	d := &device{a: a, id: id, log: a.log.With("switch", id),
+	d := &device{a: a, id: id, log: a.log.With("switch", id), traces: traces{to: a.cfg.Tracer},
 		session: NewSession(a.id, a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {
@@ -144,6 +145,7 @@ func (d *device) takeIn(ctx context.Context, o *outlet, batch []byte) error {
 	for {
 		if len(batch) > 0 {
 			rest, err := o.ch.Input(batch)
+			d.look()
 			if len(rest) < len(batch) {
 				d.changed.Broadcast()
 			}

@@ -27,6 +27,7 @@ var (
 	fullSeries    = metric.Counter("agent_switch_buffer_full_total", "Times that the event buffer was full.", "switch")
 	refusedSeries = metric.Counter("agent_switch_claims_refused_total",
 		"Claims and commands of a controller that is not the newest master.", "switch")
+	spansSeries = metric.Counter("agent_trace_spans_dropped_total", "Spans that the collector of traces did not take.")
 )
 
 // Metrics serves what Prometheus reads, in its text format. It is safe for concurrent use.
@@ -46,6 +47,7 @@ func (a *Agent) Metrics() http.Handler {
 		for state, n := range states {
 			to.Put(switchesSeries, float64(n), state)
 		}
+		to.Put(spansSeries, float64(a.cfg.Tracer.Dropped()))
 		return nil
 	})
 }

@@ -143,6 +143,12 @@ func (s *Session) Status() Status {
 // Epoch is Core.Epoch.
 func (s *Session) Epoch() uint64 { return s.core.Epoch() }
 
+// Newest returns the newest epoch, and the sequence of the last event in it.
+func (s *Session) Newest() (epoch, seq uint64) { return s.core.Newest() }
+
+// Logged is the newest event that a master has acknowledged.
+func (s *Session) Logged() experimenter.Ack { return s.core.acked }
+
 // Held is Core.Held.
 func (s *Session) Held() int { return s.core.Held() }
 

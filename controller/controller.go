@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -63,6 +64,7 @@ type Config struct {
 	Audit          Auditor          // what the ledgers hold; nil for none
 	Guard          *access.Guard    // of API and REST; nil: everybody may do everything
 	FirstUse       FirstUse         // nil: the log does not remember who speaks for switches
+	Tracer         *trace.Tracer    // nil: no event is followed
 	Logger         *slog.Logger     // must be set
 
 	Peers []Peer // the controllers of the cluster file

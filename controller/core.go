@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 	"github.com/holdfast-sdn/holdfast/internal/watchdog"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -23,6 +24,7 @@ type Core struct {
 	cfg     CoreConfig
 	log     *slog.Logger
 	outside Outside
+	traces  traces
 	ledger  *ledger.Core
 	began   time.Time // when the first update came; see clock
 
@@ -137,7 +139,8 @@ type CoreConfig struct {
 	Elapsed func() time.Duration
 	Guard   *watchdog.Guard // of the calls of applications; nil: nobody watches them
 	// Tell takes events for the API; nil: nobody does. It must not block.
-	Tell func(*api.Event)
+	Tell   func(*api.Event)
+	Tracer *trace.Tracer // nil: nothing is followed
 }
 
 // NewCore makes a Core that is a follower with an empty state.
@@ -158,7 +161,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		cfg.SnapshotEvery = 200_000
 	}
 	c := &Core{
-		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l,
+		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l, traces: traces{to: cfg.Tracer, group: cfg.Group},
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
@@ -252,6 +255,7 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		c.rule.note(now, r.Leader, c.cfg.ID)
 	}
 	c.frames, c.comparison.mine, c.comparison.asked = nil, nil, false
+	c.traces.forget()
 	clear(c.held) // each leader claims all switches again
 	c.requests, c.moves = nil, nil
 	clear(c.askers)
@@ -331,7 +335,11 @@ func (c *Core) tellLeader(now time.Time) {
 
 // tellFailure makes an event of an application that has failed.
 func (c *Core) tellFailure(f *ledger.Failure) {
-	c.log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
+	log := c.log
+	if e := (trace.Event{Switch: f.Input.Switch, Epoch: f.Input.Epoch, Seq: f.Input.Seq}); e.Seq > 0 {
+		log = log.With(c.cfg.Tracer.Names(e)...)
+	}
+	log.Error("application failed; what it did for this input is discarded", "app", f.App, "input",
 		f.Input.String(), "err", f.Err, "stack", string(f.Stack))
 	if c.cfg.Tell != nil {
 		c.cfg.Tell(&api.Event{Kind: api.EventKind_EVENT_KIND_FAILED, Group: uint32(c.cfg.Group), App: f.App,

@@ -131,7 +131,8 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		Identity: cfg.Identity, Logger: g.log,
 		Group: cfg.Consensus.Group, Directory: directory, Shards: c.assigned.shards, Pinned: c.assigned.pinned,
 		Here: g.router.leads, There: g.relays, Live: c.liveGroups,
-		Elapsed: func() time.Duration { return time.Since(began) }, Guard: g.watchdog.Guard(), Tell: c.journal.add},
+		Elapsed: func() time.Duration { return time.Since(began) }, Guard: g.watchdog.Guard(), Tell: c.journal.add,
+		Tracer: of.Tracer},
 		outside{g})
 	if err == nil {
 		g.follow(c.cfg.Served)

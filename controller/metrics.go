@@ -37,6 +37,7 @@ var (
 	duplicates      = metric.Counter("duplicate_events_total", "Events that came again and were dropped.")
 	failures        = metric.Counter("application_failures_total", "Handlers that failed.")
 	logEntries      = metric.Counter("log_entries_total", "Entries of logs that were executed here.")
+	spansDropped    = metric.Counter("trace_spans_dropped_total", "Spans that the collector of traces did not take.")
 	rebuilt         = metric.Counter("groups_rebuilt_total", "Groups here that began anew: their state differed.")
 	suspended       = metric.Gauge("suspended_actors", "Actors that handle nothing: holdfast resume.")
 	hangingHandlers = metric.Gauge("hanging_handlers", "Handlers that were given up and have not returned.")
@@ -64,6 +65,7 @@ func (c *Controller) metrics() http.Handler {
 		to.Put(buildInfo, 1, Release())
 		sendGroups(to, &status)
 		sendCounts(to, &status)
+		to.Put(spansDropped, float64(c.cfg.Tracer.Dropped()))
 		sendSwitches(to, status.Switches)
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller/proxy"
 	"github.com/holdfast-sdn/holdfast/internal/crash"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -146,6 +147,7 @@ func (c *Core) CommandsDone(session Session, epoch, seq uint64) {
 		session.Close(err)
 		return
 	}
+	c.traces.done(session.Switch(), epoch, seq)
 	crash.At(crash.AfterCommandAck)
 }
 
@@ -222,7 +224,12 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 		if err != nil {
 			return true, err
 		}
-		if err := event(id, b.Epoch, b.First, msg); err != nil {
+		if e := (trace.Event{Switch: id, Epoch: b.Epoch, Seq: b.First}); c.cfg.Tracer.Takes(e) {
+			err = c.trace(e, msg, peer != southbound.Agent, func() error { return event(id, b.Epoch, b.First, msg) })
+		} else {
+			err = event(id, b.Epoch, b.First, msg)
+		}
+		if err != nil {
 			if errors.Is(err, ledger.ErrMoved) {
 				return true, nil // the agent or the session keeps it for the next master
 			}
@@ -240,6 +247,7 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 		b.First++
 	}
 	if b.Done > 0 { // in the same entry as the event
+		c.traces.done(id, b.Epoch, b.Done)
 		return true, c.ledger.Done(id, b.Epoch, b.Done)
 	}
 	return true, nil
@@ -340,6 +348,7 @@ func (c *Core) release(list []ledger.Release) {
 	}
 	sent := false
 	for _, r := range list {
+		c.traces.released(r)
 		s := c.sessions[r.Switch]
 		switch {
 		case s == nil || !s.master: // one that is claimed later then gets all commands that are not complete

@@ -54,6 +54,7 @@ type Core struct {
 	deltas   deltas // of batch
 	inflight []batch
 	free     []batch // used batches, kept for their slices
+	notes    notes
 	due      dueHeap
 
 	// State of the transaction that is being executed.

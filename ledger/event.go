@@ -140,6 +140,7 @@ func (c *Core) duplicate(sw *switchState) {
 // ends an epoch.
 func (c *Core) logEvent(sw *switchState, epoch, seq uint64, msg []byte, whole, boundary bool) {
 	b := c.beginTransaction()
+	c.notes.logged = true
 	b.touch(sw)
 	b.logSkipped(sw)
 	switch {

@@ -228,6 +228,7 @@ func (tx *Tx) endCommand(sw *switchState, op, start int) uint32 {
 	copy(b.buf[start-commandLen:], []byte{byte(n) | 0x80, byte(n>>7) | 0x80, byte(n >> 14)})
 	short, ok := tx.c.deltas.short(sw.id, sw.queue.Last()+1, msg)
 	sw.command(msg)
+	tx.c.notes.add(sw)
 	tx.c.crowd.addCommands(n)
 	if ok && len(short) < len(b.buf)-op {
 		b.buf = append(b.buf[:op], short...)

@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/auditlog"
 	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
@@ -124,10 +125,19 @@ func run(ctx context.Context, cfg Config, me config.Controller) (err error) {
 	defer cancel()
 	changes := openChanges(cfg.Cluster, me.Name, cfg.Logger)
 	defer func() { err = errors.Join(err, changes.Close()) }() // after the controller, which asks for no more
+	var tracer *trace.Tracer
+	if t := cfg.Cluster.Tracing; t != nil {
+		if tracer, err = trace.New(trace.Config{Endpoint: t.Endpoint, OneIn: t.OneIn, Role: "controller", Name: me.Name,
+			Version: controller.Release(), Logger: cfg.Logger}); err != nil {
+			return err
+		}
+	}
+	defer tracer.Close() // after the controller
 	own, err := assemble(ctx, cfg, me, changes)
 	if err != nil {
 		return errors.Join(err, closeUnused(own))
 	}
+	own.Tracer = tracer
 	c, err := controller.Start(own)
 	switch {
 	case errors.Is(err, consensus.ErrGrouping):

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/agent"
+	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
 )
 
 func agentCommand() *cobra.Command {
@@ -102,6 +105,14 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		if scrapes, err = secureAgent(ctx, &cfg, scrapes, cluster, o); err != nil {
 			return errors.Join(err, cfg.Listen.Close())
 		}
+	}
+	if t := cluster.Tracing; t != nil {
+		cfg.Tracer, err = trace.New(trace.Config{Endpoint: t.Endpoint, OneIn: t.OneIn, Role: "agent",
+			Name: cmp.Or(o.name, cfg.Listen.Addr().String()), Version: controller.Release(), Logger: log})
+		if err != nil {
+			return errors.Join(err, cfg.Listen.Close())
+		}
+		defer cfg.Tracer.Close() // after the agent
 	}
 	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
 	a, err := agent.New(cfg)

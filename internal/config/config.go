@@ -56,8 +56,9 @@ type Cluster struct {
 	Admit []Admitted
 	// RefuseUnlisted refuses those that neither say it nor are listed. Else they may use any.
 	RefuseUnlisted bool
-	FirstUse       bool   // the first that speaks for a switch is remembered, and others are refused
-	Tokens         string // file of the tokens of people and programs without a certificate; "": there are none
+	FirstUse       bool     // the first that speaks for a switch is remembered, and others are refused
+	Tokens         string   // file of the tokens of people and programs without a certificate; "": there are none
+	Tracing        *Tracing // nil: no event is followed
 	// StoreAccess says what clients of the store may do; nil: everything.
 	StoreAccess []StoreGrant
 }

@@ -80,6 +80,7 @@ func TestParse(t *testing.T) {
 		Switches: []openflow.DatapathID{1, 0xa1}}, {Subject: "CN=s1,O=Acme", Role: "switch",
 		Switches: []openflow.DatapathID{2}}}
 	full.RefuseUnlisted = true
+	full.Tracing = &config.Tracing{Endpoint: "https://collector:4318", OneIn: 50}
 	full.StoreAccess = []config.StoreGrant{{Client: "a", Namespaces: []string{"n", "m*"}, Allow: []string{"read", "upload"}}}
 	for _, tc := range []struct {
 		name, text string
@@ -96,7 +97,8 @@ func TestParse(t *testing.T) {
 			"5}\ntls:\n  ca: /etc/hf/ca.pem\n  cert: /etc/hf/{name}.pem\n  key: /etc/hf/{name}-key.pem\n  deny: /etc/hf/deny.txt\n  unlisted: refuse\n  admit:\n    - {fingerprint: \"" +
 			strings.Repeat("0A:", 31) + "0A\", role: agent, switches: [\"00000000000000a1\", \"1\"]}\n" +
 			"    - {subject: \"CN=s1,O=Acme\", switches: [\"0000000000000002\"]}\n" +
-			"store:\n  access:\n    - {client: a, namespaces: [n, \"m*\"], allow: [read, upload]}\n", full},
+			"store:\n  access:\n    - {client: a, namespaces: [n, \"m*\"], allow: [read, upload]}\n" +
+			"tracing: {endpoint: \"https://collector:4318\", one_in: 50}\n", full},
 		{"databases follow TLS", three + "tls: {ca: ca.pem, cert: c.pem, key: k.pem}\n", func() *config.Cluster {
 			s := wantThree()
 			s.TLS, s.BFD.Database = &config.TLS{CA: "ca.pem", Cert: "c.pem", Key: "k.pem"}, "ssl:{address}:6640"
@@ -217,9 +219,9 @@ func TestMistakes(t *testing.T) {
 		{"too large", one + strings.Repeat("#\n", config.MaxFile/2),
 			"f: larger than 1048576 bytes; is this the right file?"},
 		{"unknown key", one + "hartbeat_ms: 3\n",
-			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store)`},
+			`f:3: unknown key "hartbeat_ms"; did you mean "heartbeat_ms"? (known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store, tracing)`},
 		{"unknown key, nothing near", one + "colour: red\n",
-			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store`},
+			`f:3: unknown key "colour"; known: cluster, controllers, apps, levels, ryu, recovery, bfd, groups, replication, durability, data, heartbeat_ms, election_ms, switch_timeout_ms, switch_expiry_minutes, handler_timeout_ms, agent_heartbeat_ms, placement, tls, insecure, tokens, store, tracing`},
 		{"unknown key of a controller", edit("    openflow: 127", "    openflw: 127"),
 			`f:4: unknown key "openflw"; did you mean "openflow"? (known: name, peer, openflow, api, rest, id)`},
 		{"key twice", one + "data: a\ndata: b\n", `f:4: key "data" is already in line 3; remove one`},
@@ -320,6 +322,12 @@ func TestMistakes(t *testing.T) {
 			"f:3: unknown unlisted \"no way\"; known: accept, refuse, first-use"},
 		{"out of range", one + "switch_timeout_ms: 1\n",
 			"f:3: switch_timeout_ms is 1; write a whole number from 100 to 3600000"},
+		{"tracing to nowhere", one + "tracing: {one_in: 5}\n",
+			"f:3: tracing has no endpoint; write endpoint: http://127.0.0.1:4318, the address of the collector"},
+		{"tracing to no URL", one + "tracing: {endpoint: \"127.0.0.1:4318\"}\n",
+			`f:3: endpoint is "127.0.0.1:4318"; write a URL like http://127.0.0.1:4318`},
+		{"tracing one of none", one + "tracing: {endpoint: \"http://a\", one_in: 0}\n",
+			"f:3: one_in is 0; write a whole number from 1 to 1000000000"},
 		{"heartbeats too rare", one + "agent_heartbeat_ms: 2000\n",
 			"f:3: agent_heartbeat_ms is 2000; write a whole number from 10 to 1000"},
 		{"list for a number", one + "election_ms: [1]\n",

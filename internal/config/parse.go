@@ -77,6 +77,7 @@ func (p *parser) parse(text []byte) error {
 		{"insecure", func(n *yaml.Node) error { p.insecureNode = n; return p.flag(n, "insecure", &s.Insecure) }},
 		{"tokens", func(n *yaml.Node) error { return p.path(n, "tokens", &s.Tokens) }},
 		{"store", p.store},
+		{"tracing", p.tracing},
 	})
 	if err != nil {
 		return err

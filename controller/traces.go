@@ -1,0 +1,124 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/internal/trace"
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// maxTraced bounds the events that are executed and not logged, and are followed; others are not. It also bounds the
+// commands that are followed for each switch; of more than that the oldest is let go.
+const maxTraced = 1024
+
+// traces follows some events from their execution until the switches have executed their commands. It belongs to the
+// loop of a group, and forgets everything when the leadership ends: the next leader writes spans of the same traces.
+type traces struct {
+	to       *trace.Tracer // nil: nothing is followed
+	group    uint64
+	executed map[openflow.DatapathID][]traced // and not yet logged, oldest first
+	n        int                              // how many of executed
+	commands map[openflow.DatapathID][]tracedCommand
+}
+
+// traced is an event that is executed.
+type traced struct {
+	trace.Event
+	message      string    // its type
+	began, ended time.Time // of its execution
+	term         uint64
+	stock        bool // no agent writes the first span
+	commands     []ledger.Commanded
+}
+
+// tracedCommand is a command that is on its way to its switch.
+type tracedCommand struct {
+	ledger.Commanded
+	because trace.Event
+	term    uint64
+	sent    time.Time
+}
+
+// trace executes an event, and follows it if that is logged. Duplicates are not, and what Unordered handlers do is not.
+func (c *Core) trace(e trace.Event, msg []byte, stock bool, execute func() error) error {
+	began := time.Now()
+	c.ledger.Note(true)
+	err := execute()
+	commands, logged := c.ledger.Noted()
+	c.ledger.Note(false)
+	if t := &c.traces; err == nil && logged && t.n < maxTraced {
+		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands})
+	}
+	return err
+}
+
+func (t *traces) add(e traced) {
+	if t.executed == nil {
+		t.executed, t.commands = map[openflow.DatapathID][]traced{}, map[openflow.DatapathID][]tracedCommand{}
+	}
+	t.executed[e.Switch] = append(t.executed[e.Switch], e)
+	t.n++
+}
+
+// attributes are those of all spans of a controller.
+func (t *traces) attributes(term uint64, more ...trace.Attribute) []trace.Attribute {
+	return append([]trace.Attribute{{Name: trace.Group, Value: t.group}, {Name: trace.Term, Value: term}}, more...)
+}
+
+// released handles what was logged: the commands leave now.
+func (t *traces) released(r ledger.Release) {
+	list := t.executed[r.Switch]
+	n := 0
+	for n < len(list) && (list[n].Epoch < r.Epoch || list[n].Epoch == r.Epoch && list[n].Seq <= r.Acked) {
+		t.tell(list[n], time.Now())
+		n++
+	}
+	if t.n -= n; n == len(list) {
+		delete(t.executed, r.Switch)
+	} else {
+		t.executed[r.Switch] = list[n:]
+	}
+}
+
+// tell writes the spans of an event that is logged now.
+func (t *traces) tell(e traced, now time.Time) {
+	if e.stock {
+		t.to.Put(trace.Span{Event: e.Event, Name: "event", Root: true, Start: e.began, End: now,
+			Attributes: t.attributes(e.term)})
+	}
+	t.to.Put(trace.Span{Event: e.Event, Name: "execute", Start: e.began, End: e.ended,
+		Attributes: t.attributes(e.term, trace.Attribute{Name: trace.Message, Text: e.message},
+			trace.Attribute{Name: "commands", Value: uint64(len(e.commands))})})
+	t.to.Put(trace.Span{Event: e.Event, Name: "log", Start: e.ended, End: now, Attributes: t.attributes(e.term)})
+	for _, cmd := range e.commands {
+		list := t.commands[cmd.Switch]
+		t.commands[cmd.Switch] = append(list[max(0, len(list)+1-maxTraced):], tracedCommand{cmd, e.Event, e.term, now})
+	}
+}
+
+// done handles the news that a switch has executed its commands up to seq.
+func (t *traces) done(id openflow.DatapathID, epoch, seq uint64) {
+	list := t.commands[id]
+	n := 0
+	for n < len(list) && (list[n].Epoch < epoch || list[n].Epoch == epoch && list[n].Seq <= seq) {
+		cmd := list[n]
+		n++
+		if cmd.Epoch < epoch {
+			continue // its epoch has ended
+		}
+		t.to.Put(trace.Span{Event: cmd.because, Name: "command", Start: cmd.sent, End: time.Now(),
+			Attributes: t.attributes(cmd.term, trace.Attribute{Name: trace.Target, Text: id.String()},
+				trace.Attribute{Name: trace.Command, Value: cmd.Seq})})
+	}
+	if n == len(list) {
+		delete(t.commands, id)
+	} else {
+		t.commands[id] = list[n:]
+	}
+}
+
+// forget lets go of everything.
+func (t *traces) forget() { t.executed, t.commands, t.n = nil, nil, 0 }
