@@ -122,6 +122,7 @@ func (a *apiServer) sample(ctx context.Context) {
 			}
 		}
 		a.feed.Rest()
+		s.rest()
 	}
 }
 
@@ -146,8 +147,17 @@ type sampler struct {
 	a        *apiServer
 	counters time.Time         // when counters were told
 	after    map[string]uint64 // the last event of each controller
+	rested   map[string]bool   // controllers whose events were not looked at since a rest
 	revision uint64            // of the topology
 	network  []feed.Item       // of that revision
+}
+
+// rest says that the next look may come late: controllers do not keep events forever.
+func (s *sampler) rest() {
+	s.rested = map[string]bool{}
+	for name := range s.after {
+		s.rested[name] = true
+	}
 }
 
 // look tells what there is now. If this controller is stopping, it does nothing.
@@ -180,7 +190,7 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 		case of.Status == nil || of.Status.LastEvent == after:
 			continue
 		case of.Name == all.By:
-			list = s.add(list, of.Name, s.a.c.journal.after(after))
+			list = s.add(list, of, s.a.c.journal.after(after))
 			continue
 		}
 		asked.Go(func() {
@@ -191,7 +201,7 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			list = s.add(list, of.Name, r.Events)
+			list = s.add(list, of, r.Events)
 		})
 	}
 	asked.Wait()
@@ -199,10 +209,18 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 	return list
 }
 
-func (s *sampler) add(list []*api.Event, name string, events []*api.Event) []*api.Event {
-	if n := len(events); n > 0 {
-		s.after[name] = events[n-1].Number
+// add adds the events of a controller. Their numbers count up, so after a rest they tell whether some are kept no more.
+func (s *sampler) add(list []*api.Event, of Answer, events []*api.Event) []*api.Event {
+	n := len(events)
+	if n == 0 {
+		return list
 	}
+	last := events[n-1].Number
+	if s.rested[of.Name] && last-s.after[of.Name] != uint64(n) {
+		s.a.feed.Missed()
+	}
+	delete(s.rested, of.Name)
+	s.after[of.Name] = last
 	return append(list, events...)
 }
 

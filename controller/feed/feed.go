@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +64,8 @@ type Feed struct {
 	changes  int      // in batches
 	snapshot *batch   // of the present revision; nil until somebody needs it
 	resting  bool     // nobody looks at what there is, see Rest
+	missed   bool     // events, see Missed
+	whole    uint64   // the first revision after events were missed; who knows an earlier one gets a snapshot
 	news     chan struct{}
 }
 
@@ -132,12 +136,22 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 		f.events = append(f.events, c)
 	}
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
-	if len(changes) > 0 || f.revision == 0 {
+	if len(changes) > 0 || f.revision == 0 || f.missed {
 		f.publish(changes)
 	} else if f.resting {
 		f.wake()
 	}
-	f.resting = false
+	if f.resting = false; f.missed {
+		f.whole, f.missed = f.revision, false
+	}
+}
+
+// Missed says that there were events that are in no call of Set. Watchers who resume get a snapshot, from which they
+// know that they have missed something.
+func (f *Feed) Missed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.missed = true
 }
 
 // Rest says that the next Set may come late. Until then, watchers are told nothing: it may not be so any more.
@@ -176,8 +190,18 @@ type Cursor struct {
 	revision uint64 // up to which all was told; 0: nothing
 }
 
-// Cursor returns the place after a revision of the feed with that id, if that is kept. Otherwise the watcher begins
-// with a snapshot.
+// idFor is the id of the feed for watchers of some kinds. It tells of which kinds a watcher that resumes knows all.
+func (f *Feed) idFor(k kinds) string { return fmt.Sprintf("%s.%x", f.id, uint32(k)) }
+
+// resumes reports whether id is of this feed, and for all kinds of k.
+func (f *Feed) resumes(id string, k kinds) bool {
+	of, known, _ := strings.Cut(id, ".")
+	had, err := strconv.ParseUint(known, 16, 32)
+	return of == f.id && err == nil && k&^kinds(had) == 0
+}
+
+// Cursor returns the place after a revision of the feed with that id, if that is kept and the watcher asks for no kinds
+// that it did not ask for before. Otherwise the watcher begins with a snapshot.
 func (f *Feed) Cursor(of []api.Kind, id string, revision uint64) (*Cursor, error) {
 	k, err := kindsOf(of)
 	if err != nil {
@@ -185,7 +209,7 @@ func (f *Feed) Cursor(of []api.Kind, id string, revision uint64) (*Cursor, error
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if id != f.id || revision > f.revision || !f.keeps(revision) {
+	if !f.resumes(id, k) || revision > f.revision || !f.keeps(revision) {
 		revision = 0
 	}
 	return &Cursor{f, k, revision}, nil
@@ -210,7 +234,7 @@ func (c *Cursor) Next(ctx context.Context, pause time.Duration) (*api.Encoded, e
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-late.C:
-			return api.NewEncoded(&api.WatchResponse{Feed: c.f.id, Revision: c.revision}), nil
+			return api.NewEncoded(&api.WatchResponse{Feed: c.f.idFor(c.kinds), Revision: c.revision}), nil
 		case <-news:
 		}
 	}
@@ -224,7 +248,7 @@ func (c *Cursor) step() (*api.Encoded, <-chan struct{}, error) {
 	switch {
 	case f.revision == 0 || f.resting:
 		return nil, f.news, nil
-	case c.revision == 0:
+	case c.revision < max(f.whole, 1):
 		c.revision = f.revision
 		return f.encode(f.everything(), c.kinds), nil, nil
 	case !f.keeps(c.revision):
@@ -260,7 +284,7 @@ func (f *Feed) encode(b *batch, k kinds) *api.Encoded {
 	if m, is := b.encoded[k]; is {
 		return m
 	}
-	r := &api.WatchResponse{Feed: f.id, Revision: b.revision, Snapshot: b.snapshot}
+	r := &api.WatchResponse{Feed: f.idFor(k), Revision: b.revision, Snapshot: b.snapshot}
 	for _, c := range b.changes {
 		if k&(1<<c.kind) != 0 {
 			r.Changes = append(r.Changes, c.Change)

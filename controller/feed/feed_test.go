@@ -94,7 +94,7 @@ func TestWatchersKnowAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rapid.Bool().Draw(t, "another") { // it resumes where another one is
-				n := watch(t, f, "f", w.revision)
+				n := watch(t, f, f.idFor(w.kinds), w.revision)
 				n.switches, n.events = maps.Clone(w.switches), w.events[:len(w.events):len(w.events)]
 				watchers = append(watchers, n)
 			}
@@ -153,6 +153,51 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// Who resumes after events were missed gets a snapshot, and who has seen that goes on with changes.
+func TestMissed(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	before := watch(t, f, "", 0)
+	if err := before.read(1); err != nil {
+		t.Fatal(err)
+	}
+	f.Rest()
+	early := watch(t, f, f.idFor(before.kinds), before.revision) // before it is known that events were missed
+	f.Missed()
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	late := watch(t, f, f.idFor(before.kinds), before.revision)
+	for _, w := range []*watcher{early, late} {
+		if err := w.read(1); err != nil || len(w.switches) != 1 {
+			t.Errorf("resumed with %v (%v), want a snapshot", w.switches, err)
+		}
+	}
+	again := watch(t, f, f.idFor(late.kinds), late.revision)
+	f.Set([]Item{thing("a", 2, 1)}, true, nil)
+	if m, _, err := again.step(); err != nil || m == nil || m.Message().(*api.WatchResponse).Snapshot {
+		t.Errorf("got %v (%v), want the change", m, err)
+	}
+}
+
+// Who resumes with more kinds gets a snapshot, and with fewer only what has changed.
+func TestResumeWithOtherKinds(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	links := watch(t, f, "", 0, api.Kind_KIND_LINK)
+	m, err := links.Next(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.Message().(*api.WatchResponse)
+	more := watch(t, f, r.Feed, r.Revision, api.Kind_KIND_LINK, api.Kind_KIND_SWITCH)
+	if err := more.read(1); err != nil || len(more.switches) != 1 {
+		t.Errorf("knows %v (%v), want the switch", more.switches, err)
+	}
+	fewer := watch(t, f, f.idFor(more.kinds), more.revision, api.Kind_KIND_SWITCH)
+	if m, _, err := fewer.step(); m != nil || err != nil {
+		t.Errorf("got %v (%v), want nothing", m, err)
+	}
+}
+
 // Who is too slow is told so, and what is kept is bounded.
 func TestSlowWatcher(t *testing.T) {
 	f := New("f")
@@ -167,7 +212,7 @@ func TestSlowWatcher(t *testing.T) {
 	if err := slow.read(1); !errors.Is(err, ErrSlow) {
 		t.Errorf("got %v, want %v", err, ErrSlow)
 	}
-	resumed := watch(t, f, "f", slow.revision)
+	resumed := watch(t, f, f.idFor(slow.kinds), slow.revision)
 	if err := resumed.read(1); err != nil || resumed.switches["a"] != [2]uint64{maxBatches, 0} {
 		t.Errorf("%v, %v", resumed.switches, err)
 	}
@@ -180,7 +225,7 @@ func TestSlowWatcher(t *testing.T) {
 	if len(f.batches) != 1 || f.changes != len(f.batches[0].changes) {
 		t.Errorf("%d batches with %d changes are kept", len(f.batches), f.changes)
 	}
-	if other := watch(t, f, "g", f.revision); other.revision != 0 {
+	if other := watch(t, f, "g.ffffffff", f.revision); other.revision != 0 {
 		t.Error("a watcher of another controller does not begin with a snapshot")
 	}
 	late := watch(t, f, "", 0)

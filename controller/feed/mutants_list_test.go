@@ -21,7 +21,11 @@ var mutants = []mutation.Bug{
 	{Name: "leave events out of a snapshot", File: "controller/feed/feed.go",
 		Before: "	b.changes = append(b.changes, f.events...)\n", After: ""},
 	{Name: "resume in the feed of another controller", File: "controller/feed/feed.go",
-		Before: "id != f.id || revision > f.revision", After: "revision > f.revision"},
+		Before: "return of == f.id && err", After: "return err"},
+	{Name: "resume with kinds of which nothing was told", File: "controller/feed/feed.go",
+		Before: " && k&^kinds(had) == 0", After: ""},
+	{Name: "do not tell that events were missed", File: "controller/feed/feed.go",
+		Before: "c.revision < max(f.whole, 1)", After: "c.revision == 0"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.
