@@ -156,6 +156,9 @@ func run(ctx context.Context, cfg Config, me config.Controller) (err error) {
 	for {
 		select {
 		case <-cfg.Reload:
+			if len(s.Ryu.Files) == 0 {
+				cfg.Logger.Info("SIGHUP has no effect: the cluster file lists no ryu: files; restart to apply changes of it")
+			}
 			c.Reload()
 		case <-ctx.Done():
 			cfg.Logger.Info("stopping")

@@ -31,7 +31,8 @@ All controllers of a cluster share one file; --name says which of them this is. 
 switches connect to every controller. One controller leads and is their master; the others are
 standbys. When the leader dies they elect another: no event is lost and no command is repeated.
 
-On SIGHUP it has the files that the cluster file lists under ryu: files read again.
+On SIGHUP it has the files that the cluster file lists under ryu: files read again. Certificates, tokens and the list
+of denied certificates are read when they change, without a signal. The cluster file is read at a start.
 
 Run holdfast init once for each of the first controllers of a cluster. A controller that is added
 later starts with --join, and becomes a member by holdfast member.`,
@@ -94,12 +95,10 @@ func serve(ctx context.Context, cfg process.Config) error {
 	cfg.Applications = func() ([]ledger.Application, error) { return newApplications(cfg.Cluster) }
 	cfg.Duty = watchLinks(cfg.Cluster, cfg.Logger)
 	cfg.Network = showNetwork(cfg.Cluster)
-	if len(cfg.Cluster.Ryu.Files) > 0 { // also under nohup: a hangup does no harm then
-		reload := make(chan os.Signal, 1)
-		signal.Notify(reload, syscall.SIGHUP)
-		defer signal.Stop(reload)
-		cfg.Reload = reload
-	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	cfg.Reload = reload
 	return process.Run(ctx, cfg)
 }
 

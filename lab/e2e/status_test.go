@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"syscall"
 	"testing"
 
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -58,6 +59,7 @@ func TestOneStatus(t *testing.T) {
 		return v
 	}
 	c := s.Controllers()
+	s.check(c[1].Signal(syscall.SIGHUP)) // has no effect, as there are no files of Ryu
 	want := fmt.Sprint(view(c[0]))
 	for _, n := range c {
 		if v := view(n); fmt.Sprint(v) != want || len(v.leaders) != 4 || len(v.masters) != 2 || len(v.silent) > 0 ||
