@@ -41,7 +41,7 @@ type part struct {
 
 // parts are the gate, and what is beyond it. Whatever a part leaves out in the gate it runs in test-all.
 var parts = []part{
-	{"lint", "format, go vet and staticcheck; ruff and mypy for python", lint, lint},
+	{"lint", "format, go.mod, go vet and staticcheck; ruff and mypy for python", lint, lint},
 	{"packages", "most packages, side by side", untimed, untimedTwice},
 	{"timed", "packages whose tests measure milliseconds, one after the other", timed, timedTwice},
 	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
@@ -174,6 +174,7 @@ func lint(t *tree) []step {
 	tagged := append([]string{"go", "vet", "-tags=crashpoints,mutants"}, t.tagged...)
 	return []step{
 		{name: "gofmt", args: []string{"gofmt", "-l", "."}},
+		{name: "go mod tidy", args: []string{"go", "mod", "tidy", "-diff"}},
 		{name: "go vet", args: []string{"go", "vet", "./..."}},
 		{name: "go vet, crash points and mutants", args: tagged, fills: true},
 		{name: "staticcheck", args: []string{"go", "tool", "staticcheck", "./..."}, fills: true},
