@@ -157,7 +157,8 @@ func run(ctx context.Context, cfg Config, me config.Controller) (err error) {
 		select {
 		case <-cfg.Reload:
 			if len(s.Ryu.Files) == 0 {
-				cfg.Logger.Info("SIGHUP has no effect: the cluster file lists no ryu: files; restart to apply changes of it")
+				cfg.Logger.Info("SIGHUP has no effect: the cluster file lists no ryu: files; restart to apply " +
+					"changes of the cluster file")
 			}
 			c.Reload()
 		case <-ctx.Done():
