@@ -62,10 +62,26 @@ func (c *Controller) serveAPI(l net.Listener) *apiServer {
 	a := newAPI(c)
 	// Streams have no write timeout, see watch. Pings find out that a client of HTTP/2 is gone.
 	a.web = newWeb(c.log, &http.Server{Handler: c.guarded(a.routes()), ReadTimeout: 5 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: mtls.WithConn,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: connected,
 		Protocols: protocols(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	a.start(l)
 	return a
+}
+
+// sendBuffer bounds what the kernel keeps, in bytes, for a client that does not read. Otherwise it keeps megabytes, and
+// a slow watcher is noticed minutes later.
+const sendBuffer = 128 << 10
+
+// connected bounds the buffer of a new connection, and keeps the connection in the context of its requests.
+func connected(ctx context.Context, conn net.Conn) context.Context {
+	raw := conn
+	if secure, is := conn.(interface{ NetConn() net.Conn }); is {
+		raw = secure.NetConn()
+	}
+	if tcp, is := raw.(interface{ SetWriteBuffer(int) error }); is {
+		_ = tcp.SetWriteBuffer(sendBuffer) // the connection works without it
+	}
+	return mtls.WithConn(ctx, conn)
 }
 
 func newAPI(c *Controller) *apiServer {

@@ -106,6 +106,9 @@ type plainConn struct {
 	begun bool
 }
 
+// NetConn returns the connection that c wraps.
+func (c *plainConn) NetConn() net.Conn { return c.Conn }
+
 func (c *plainConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.begun {
