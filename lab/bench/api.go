@@ -110,8 +110,8 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 		"controllers": "3 processes on loopback, each leads a group", "app": "learning", "switches": b.Switches,
 		"tls":     "everywhere; watchers and dashboards have a certificate of the role viewer",
 		"control": "1 packet-in outstanding for each switch",
-		"dashboards": fmt.Sprintf("%d at the leader of the system group; each watches, as JSON; of three, one asks for "+
-			"the actors and one for the matrix, every %v", b.Dashboards, apiView),
+		"dashboards": fmt.Sprintf("%d at the leader of the system group; each watches, as JSON; of three, one asks "+
+			"for the actors and one for the matrix, every %v", b.Dashboards, apiView),
 		"requests_per_s": "of the dashboards without a pause, and without other load",
 		"slices": fmt.Sprintf("%d pairs of %d s each, alone and with clients; medians, of the ratio that of the pairs",
 			b.Rounds, b.Seconds),
