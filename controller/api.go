@@ -68,8 +68,8 @@ func (c *Controller) serveAPI(l net.Listener) *apiServer {
 	return a
 }
 
-// sendBuffer bounds what the kernel keeps for a client that does not read: Linux takes twice as many bytes. Otherwise it
-// keeps megabytes, and a slow watcher is noticed minutes later. With a round trip of 50 ms, 1 MB/s remain.
+// sendBuffer bounds what the kernel keeps for a client that does not read: Linux takes twice as many bytes. Otherwise
+// it keeps megabytes, and a slow watcher is noticed minutes later. With a round trip of 50 ms, 1 MB/s remain.
 const sendBuffer = 32 << 10
 
 // connected bounds the buffer of a new connection, and keeps the connection in the context of its requests.
