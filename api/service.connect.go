@@ -55,8 +55,16 @@ const (
 	ClusterGetTopologyProcedure = "/holdfast.v1.Cluster/GetTopology"
 	// ClusterListLinksProcedure is the fully-qualified name of the Cluster's ListLinks RPC.
 	ClusterListLinksProcedure = "/holdfast.v1.Cluster/ListLinks"
+	// ClusterGetProtectionProcedure is the fully-qualified name of the Cluster's GetProtection RPC.
+	ClusterGetProtectionProcedure = "/holdfast.v1.Cluster/GetProtection"
+	// ClusterGetPathsProcedure is the fully-qualified name of the Cluster's GetPaths RPC.
+	ClusterGetPathsProcedure = "/holdfast.v1.Cluster/GetPaths"
+	// ClusterListTablesProcedure is the fully-qualified name of the Cluster's ListTables RPC.
+	ClusterListTablesProcedure = "/holdfast.v1.Cluster/ListTables"
 	// ClusterListRowsProcedure is the fully-qualified name of the Cluster's ListRows RPC.
 	ClusterListRowsProcedure = "/holdfast.v1.Cluster/ListRows"
+	// ClusterListStoreRowsProcedure is the fully-qualified name of the Cluster's ListStoreRows RPC.
+	ClusterListStoreRowsProcedure = "/holdfast.v1.Cluster/ListStoreRows"
 	// ClusterListEventsProcedure is the fully-qualified name of the Cluster's ListEvents RPC.
 	ClusterListEventsProcedure = "/holdfast.v1.Cluster/ListEvents"
 	// ClusterWatchProcedure is the fully-qualified name of the Cluster's Watch RPC.
@@ -101,8 +109,19 @@ type ClusterClient interface {
 	// ListLinks is how links are watched by BFD. The leader answers; others refuse, and name it. NOT_FOUND: application
 	// liveness does not run.
 	ListLinks(context.Context, *emptypb.Empty) (*LinkReport, error)
+	// GetProtection is how application recovery protects the network, and what is not as it should be. NOT_FOUND: it does
+	// not run.
+	GetProtection(context.Context, *emptypb.Empty) (*Protection, error)
+	// GetPaths is how packets get from one place to another, and what each failure on the way would do. NOT_FOUND:
+	// application topology does not run.
+	GetPaths(context.Context, *GetPathsRequest) (*Paths, error)
+	// ListTables is which tables applications have, and which tables are in the consistent data store.
+	ListTables(context.Context, *emptypb.Empty) (*TableList, error)
 	// ListRows is a page of the tables of an application, without its secrets, as the controller that is asked knows them.
 	ListRows(context.Context, *ListRowsRequest) (*Tables, error)
+	// ListStoreRows is a page of the rows of a table of the consistent data store, as the controller that is asked knows
+	// them. NOT_FOUND: the store does not run.
+	ListStoreRows(context.Context, *ListStoreRowsRequest) (*StoreRows, error)
 	// ListEvents is what the controller that is asked has seen: changes of leaders, moves, failures of applications.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// Watch begins with everything there is, and goes on with what changes, gathered for a moment. It ends with
@@ -191,10 +210,38 @@ func NewClusterClient(httpClient connect.HTTPClient, baseURL string, opts ...con
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getProtection: connect.NewClient[emptypb.Empty, Protection](
+			httpClient,
+			baseURL+ClusterGetProtectionProcedure,
+			connect.WithSchema(clusterMethods.ByName("GetProtection")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		getPaths: connect.NewClient[GetPathsRequest, Paths](
+			httpClient,
+			baseURL+ClusterGetPathsProcedure,
+			connect.WithSchema(clusterMethods.ByName("GetPaths")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listTables: connect.NewClient[emptypb.Empty, TableList](
+			httpClient,
+			baseURL+ClusterListTablesProcedure,
+			connect.WithSchema(clusterMethods.ByName("ListTables")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		listRows: connect.NewClient[ListRowsRequest, Tables](
 			httpClient,
 			baseURL+ClusterListRowsProcedure,
 			connect.WithSchema(clusterMethods.ByName("ListRows")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listStoreRows: connect.NewClient[ListStoreRowsRequest, StoreRows](
+			httpClient,
+			baseURL+ClusterListStoreRowsProcedure,
+			connect.WithSchema(clusterMethods.ByName("ListStoreRows")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -227,7 +274,11 @@ type clusterClient struct {
 	getTally      *connect.Client[emptypb.Empty, Tally]
 	getTopology   *connect.Client[emptypb.Empty, Topology]
 	listLinks     *connect.Client[emptypb.Empty, LinkReport]
+	getProtection *connect.Client[emptypb.Empty, Protection]
+	getPaths      *connect.Client[GetPathsRequest, Paths]
+	listTables    *connect.Client[emptypb.Empty, TableList]
 	listRows      *connect.Client[ListRowsRequest, Tables]
+	listStoreRows *connect.Client[ListStoreRowsRequest, StoreRows]
 	listEvents    *connect.Client[ListEventsRequest, ListEventsResponse]
 	watch         *connect.Client[WatchRequest, WatchResponse]
 }
@@ -322,9 +373,45 @@ func (c *clusterClient) ListLinks(ctx context.Context, req *emptypb.Empty) (*Lin
 	return nil, err
 }
 
+// GetProtection calls holdfast.v1.Cluster.GetProtection.
+func (c *clusterClient) GetProtection(ctx context.Context, req *emptypb.Empty) (*Protection, error) {
+	response, err := c.getProtection.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetPaths calls holdfast.v1.Cluster.GetPaths.
+func (c *clusterClient) GetPaths(ctx context.Context, req *GetPathsRequest) (*Paths, error) {
+	response, err := c.getPaths.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTables calls holdfast.v1.Cluster.ListTables.
+func (c *clusterClient) ListTables(ctx context.Context, req *emptypb.Empty) (*TableList, error) {
+	response, err := c.listTables.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListRows calls holdfast.v1.Cluster.ListRows.
 func (c *clusterClient) ListRows(ctx context.Context, req *ListRowsRequest) (*Tables, error) {
 	response, err := c.listRows.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListStoreRows calls holdfast.v1.Cluster.ListStoreRows.
+func (c *clusterClient) ListStoreRows(ctx context.Context, req *ListStoreRowsRequest) (*StoreRows, error) {
+	response, err := c.listStoreRows.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -368,8 +455,19 @@ type ClusterHandler interface {
 	// ListLinks is how links are watched by BFD. The leader answers; others refuse, and name it. NOT_FOUND: application
 	// liveness does not run.
 	ListLinks(context.Context, *emptypb.Empty) (*LinkReport, error)
+	// GetProtection is how application recovery protects the network, and what is not as it should be. NOT_FOUND: it does
+	// not run.
+	GetProtection(context.Context, *emptypb.Empty) (*Protection, error)
+	// GetPaths is how packets get from one place to another, and what each failure on the way would do. NOT_FOUND:
+	// application topology does not run.
+	GetPaths(context.Context, *GetPathsRequest) (*Paths, error)
+	// ListTables is which tables applications have, and which tables are in the consistent data store.
+	ListTables(context.Context, *emptypb.Empty) (*TableList, error)
 	// ListRows is a page of the tables of an application, without its secrets, as the controller that is asked knows them.
 	ListRows(context.Context, *ListRowsRequest) (*Tables, error)
+	// ListStoreRows is a page of the rows of a table of the consistent data store, as the controller that is asked knows
+	// them. NOT_FOUND: the store does not run.
+	ListStoreRows(context.Context, *ListStoreRowsRequest) (*StoreRows, error)
 	// ListEvents is what the controller that is asked has seen: changes of leaders, moves, failures of applications.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
 	// Watch begins with everything there is, and goes on with what changes, gathered for a moment. It ends with
@@ -454,10 +552,38 @@ func NewClusterHandler(svc ClusterHandler, opts ...connect.HandlerOption) (strin
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterGetProtectionHandler := connect.NewUnaryHandlerSimple(
+		ClusterGetProtectionProcedure,
+		svc.GetProtection,
+		connect.WithSchema(clusterMethods.ByName("GetProtection")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterGetPathsHandler := connect.NewUnaryHandlerSimple(
+		ClusterGetPathsProcedure,
+		svc.GetPaths,
+		connect.WithSchema(clusterMethods.ByName("GetPaths")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterListTablesHandler := connect.NewUnaryHandlerSimple(
+		ClusterListTablesProcedure,
+		svc.ListTables,
+		connect.WithSchema(clusterMethods.ByName("ListTables")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	clusterListRowsHandler := connect.NewUnaryHandlerSimple(
 		ClusterListRowsProcedure,
 		svc.ListRows,
 		connect.WithSchema(clusterMethods.ByName("ListRows")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterListStoreRowsHandler := connect.NewUnaryHandlerSimple(
+		ClusterListStoreRowsProcedure,
+		svc.ListStoreRows,
+		connect.WithSchema(clusterMethods.ByName("ListStoreRows")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -497,8 +623,16 @@ func NewClusterHandler(svc ClusterHandler, opts ...connect.HandlerOption) (strin
 			clusterGetTopologyHandler.ServeHTTP(w, r)
 		case ClusterListLinksProcedure:
 			clusterListLinksHandler.ServeHTTP(w, r)
+		case ClusterGetProtectionProcedure:
+			clusterGetProtectionHandler.ServeHTTP(w, r)
+		case ClusterGetPathsProcedure:
+			clusterGetPathsHandler.ServeHTTP(w, r)
+		case ClusterListTablesProcedure:
+			clusterListTablesHandler.ServeHTTP(w, r)
 		case ClusterListRowsProcedure:
 			clusterListRowsHandler.ServeHTTP(w, r)
+		case ClusterListStoreRowsProcedure:
+			clusterListStoreRowsHandler.ServeHTTP(w, r)
 		case ClusterListEventsProcedure:
 			clusterListEventsHandler.ServeHTTP(w, r)
 		case ClusterWatchProcedure:
@@ -552,8 +686,24 @@ func (UnimplementedClusterHandler) ListLinks(context.Context, *emptypb.Empty) (*
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.ListLinks is not implemented"))
 }
 
+func (UnimplementedClusterHandler) GetProtection(context.Context, *emptypb.Empty) (*Protection, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.GetProtection is not implemented"))
+}
+
+func (UnimplementedClusterHandler) GetPaths(context.Context, *GetPathsRequest) (*Paths, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.GetPaths is not implemented"))
+}
+
+func (UnimplementedClusterHandler) ListTables(context.Context, *emptypb.Empty) (*TableList, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.ListTables is not implemented"))
+}
+
 func (UnimplementedClusterHandler) ListRows(context.Context, *ListRowsRequest) (*Tables, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.ListRows is not implemented"))
+}
+
+func (UnimplementedClusterHandler) ListStoreRows(context.Context, *ListStoreRowsRequest) (*StoreRows, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("holdfast.v1.Cluster.ListStoreRows is not implemented"))
 }
 
 func (UnimplementedClusterHandler) ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error) {

@@ -23,10 +23,13 @@ const (
 )
 
 type ListRowsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Application   string                 `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // rows; 0: all, of 64 MiB at most
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Application string                 `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
+	PageSize    int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // rows; 0: all, of 64 MiB at most
+	PageToken   string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	Table       string                 `protobuf:"bytes,4,opt,name=table,proto3" json:"table,omitempty"`                          // only rows of this table; "": of all
+	// Only rows of which the key of the cell or of the field begins with this. Keys that are numbers are in hexadecimal.
+	KeyPrefix     string `protobuf:"bytes,5,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -78,6 +81,20 @@ func (x *ListRowsRequest) GetPageSize() int32 {
 func (x *ListRowsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListRowsRequest) GetTable() string {
+	if x != nil {
+		return x.Table
+	}
+	return ""
+}
+
+func (x *ListRowsRequest) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
 	}
 	return ""
 }
@@ -139,15 +156,18 @@ var File_holdfast_v1_service_proto protoreflect.FileDescriptor
 
 const file_holdfast_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x19holdfast/v1/service.proto\x12\vholdfast.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x18holdfast/v1/actors.proto\x1a\x19holdfast/v1/network.proto\x1a\x1choldfast/v1/operations.proto\x1a\x18holdfast/v1/status.proto\x1a\x17holdfast/v1/watch.proto\"o\n" +
+	"\x19holdfast/v1/service.proto\x12\vholdfast.v1\x1a\x1bgoogle/protobuf/empty.proto\x1a\x18holdfast/v1/actors.proto\x1a\x19holdfast/v1/network.proto\x1a\x1choldfast/v1/operations.proto\x1a\x17holdfast/v1/paths.proto\x1a\x18holdfast/v1/status.proto\x1a\x18holdfast/v1/tables.proto\x1a\x17holdfast/v1/watch.proto\"\xa4\x01\n" +
 	"\x0fListRowsRequest\x12 \n" +
 	"\vapplication\x18\x01 \x01(\tR\vapplication\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"9\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05table\x18\x04 \x01(\tR\x05table\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x05 \x01(\tR\tkeyPrefix\"9\n" +
 	"\aProblem\x12\x16\n" +
 	"\x06remedy\x18\x01 \x01(\tR\x06remedy\x12\x16\n" +
-	"\x06leader\x18\x02 \x01(\tR\x06leader2\x83\a\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader2\xa1\t\n" +
 	"\aCluster\x12D\n" +
 	"\tGetStatus\x12\x16.google.protobuf.Empty\x1a\x1a.holdfast.v1.ClusterStatus\"\x03\x90\x02\x01\x12K\n" +
 	"\rGetController\x12\x16.google.protobuf.Empty\x1a\x1d.holdfast.v1.ControllerStatus\"\x03\x90\x02\x01\x12@\n" +
@@ -159,8 +179,13 @@ const file_holdfast_v1_service_proto_rawDesc = "" +
 	"\fGetPlacement\x12\x16.google.protobuf.Empty\x1a\x16.holdfast.v1.Placement\"\x03\x90\x02\x01\x12;\n" +
 	"\bGetTally\x12\x16.google.protobuf.Empty\x1a\x12.holdfast.v1.Tally\"\x03\x90\x02\x01\x12A\n" +
 	"\vGetTopology\x12\x16.google.protobuf.Empty\x1a\x15.holdfast.v1.Topology\"\x03\x90\x02\x01\x12A\n" +
-	"\tListLinks\x12\x16.google.protobuf.Empty\x1a\x17.holdfast.v1.LinkReport\"\x03\x90\x02\x01\x12B\n" +
-	"\bListRows\x12\x1c.holdfast.v1.ListRowsRequest\x1a\x13.holdfast.v1.Tables\"\x03\x90\x02\x01\x12R\n" +
+	"\tListLinks\x12\x16.google.protobuf.Empty\x1a\x17.holdfast.v1.LinkReport\"\x03\x90\x02\x01\x12E\n" +
+	"\rGetProtection\x12\x16.google.protobuf.Empty\x1a\x17.holdfast.v1.Protection\"\x03\x90\x02\x01\x12A\n" +
+	"\bGetPaths\x12\x1c.holdfast.v1.GetPathsRequest\x1a\x12.holdfast.v1.Paths\"\x03\x90\x02\x01\x12A\n" +
+	"\n" +
+	"ListTables\x12\x16.google.protobuf.Empty\x1a\x16.holdfast.v1.TableList\"\x03\x90\x02\x01\x12B\n" +
+	"\bListRows\x12\x1c.holdfast.v1.ListRowsRequest\x1a\x13.holdfast.v1.Tables\"\x03\x90\x02\x01\x12O\n" +
+	"\rListStoreRows\x12!.holdfast.v1.ListStoreRowsRequest\x1a\x16.holdfast.v1.StoreRows\"\x03\x90\x02\x01\x12R\n" +
 	"\n" +
 	"ListEvents\x12\x1e.holdfast.v1.ListEventsRequest\x1a\x1f.holdfast.v1.ListEventsResponse\"\x03\x90\x02\x01\x12E\n" +
 	"\x05Watch\x12\x19.holdfast.v1.WatchRequest\x1a\x1a.holdfast.v1.WatchResponse\"\x03\x90\x02\x010\x012\x88\x03\n" +
@@ -188,33 +213,39 @@ func file_holdfast_v1_service_proto_rawDescGZIP() []byte {
 
 var file_holdfast_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_holdfast_v1_service_proto_goTypes = []any{
-	(*ListRowsRequest)(nil),    // 0: holdfast.v1.ListRowsRequest
-	(*Problem)(nil),            // 1: holdfast.v1.Problem
-	(*emptypb.Empty)(nil),      // 2: google.protobuf.Empty
-	(*ListEventsRequest)(nil),  // 3: holdfast.v1.ListEventsRequest
-	(*WatchRequest)(nil),       // 4: holdfast.v1.WatchRequest
-	(*Move)(nil),               // 5: holdfast.v1.Move
-	(*Pin)(nil),                // 6: holdfast.v1.Pin
-	(*Resume)(nil),             // 7: holdfast.v1.Resume
-	(*Forget)(nil),             // 8: holdfast.v1.Forget
-	(*MemberChange)(nil),       // 9: holdfast.v1.MemberChange
-	(*Counting)(nil),           // 10: holdfast.v1.Counting
-	(*ClusterStatus)(nil),      // 11: holdfast.v1.ClusterStatus
-	(*ControllerStatus)(nil),   // 12: holdfast.v1.ControllerStatus
-	(*Members)(nil),            // 13: holdfast.v1.Members
-	(*Actors)(nil),             // 14: holdfast.v1.Actors
-	(*Matrix)(nil),             // 15: holdfast.v1.Matrix
-	(*Advice)(nil),             // 16: holdfast.v1.Advice
-	(*Placement)(nil),          // 17: holdfast.v1.Placement
-	(*Tally)(nil),              // 18: holdfast.v1.Tally
-	(*Topology)(nil),           // 19: holdfast.v1.Topology
-	(*LinkReport)(nil),         // 20: holdfast.v1.LinkReport
-	(*Tables)(nil),             // 21: holdfast.v1.Tables
-	(*ListEventsResponse)(nil), // 22: holdfast.v1.ListEventsResponse
-	(*WatchResponse)(nil),      // 23: holdfast.v1.WatchResponse
-	(*Moved)(nil),              // 24: holdfast.v1.Moved
-	(*Pinned)(nil),             // 25: holdfast.v1.Pinned
-	(*Resumed)(nil),            // 26: holdfast.v1.Resumed
+	(*ListRowsRequest)(nil),      // 0: holdfast.v1.ListRowsRequest
+	(*Problem)(nil),              // 1: holdfast.v1.Problem
+	(*emptypb.Empty)(nil),        // 2: google.protobuf.Empty
+	(*GetPathsRequest)(nil),      // 3: holdfast.v1.GetPathsRequest
+	(*ListStoreRowsRequest)(nil), // 4: holdfast.v1.ListStoreRowsRequest
+	(*ListEventsRequest)(nil),    // 5: holdfast.v1.ListEventsRequest
+	(*WatchRequest)(nil),         // 6: holdfast.v1.WatchRequest
+	(*Move)(nil),                 // 7: holdfast.v1.Move
+	(*Pin)(nil),                  // 8: holdfast.v1.Pin
+	(*Resume)(nil),               // 9: holdfast.v1.Resume
+	(*Forget)(nil),               // 10: holdfast.v1.Forget
+	(*MemberChange)(nil),         // 11: holdfast.v1.MemberChange
+	(*Counting)(nil),             // 12: holdfast.v1.Counting
+	(*ClusterStatus)(nil),        // 13: holdfast.v1.ClusterStatus
+	(*ControllerStatus)(nil),     // 14: holdfast.v1.ControllerStatus
+	(*Members)(nil),              // 15: holdfast.v1.Members
+	(*Actors)(nil),               // 16: holdfast.v1.Actors
+	(*Matrix)(nil),               // 17: holdfast.v1.Matrix
+	(*Advice)(nil),               // 18: holdfast.v1.Advice
+	(*Placement)(nil),            // 19: holdfast.v1.Placement
+	(*Tally)(nil),                // 20: holdfast.v1.Tally
+	(*Topology)(nil),             // 21: holdfast.v1.Topology
+	(*LinkReport)(nil),           // 22: holdfast.v1.LinkReport
+	(*Protection)(nil),           // 23: holdfast.v1.Protection
+	(*Paths)(nil),                // 24: holdfast.v1.Paths
+	(*TableList)(nil),            // 25: holdfast.v1.TableList
+	(*Tables)(nil),               // 26: holdfast.v1.Tables
+	(*StoreRows)(nil),            // 27: holdfast.v1.StoreRows
+	(*ListEventsResponse)(nil),   // 28: holdfast.v1.ListEventsResponse
+	(*WatchResponse)(nil),        // 29: holdfast.v1.WatchResponse
+	(*Moved)(nil),                // 30: holdfast.v1.Moved
+	(*Pinned)(nil),               // 31: holdfast.v1.Pinned
+	(*Resumed)(nil),              // 32: holdfast.v1.Resumed
 }
 var file_holdfast_v1_service_proto_depIdxs = []int32{
 	2,  // 0: holdfast.v1.Cluster.GetStatus:input_type -> google.protobuf.Empty
@@ -227,38 +258,46 @@ var file_holdfast_v1_service_proto_depIdxs = []int32{
 	2,  // 7: holdfast.v1.Cluster.GetTally:input_type -> google.protobuf.Empty
 	2,  // 8: holdfast.v1.Cluster.GetTopology:input_type -> google.protobuf.Empty
 	2,  // 9: holdfast.v1.Cluster.ListLinks:input_type -> google.protobuf.Empty
-	0,  // 10: holdfast.v1.Cluster.ListRows:input_type -> holdfast.v1.ListRowsRequest
-	3,  // 11: holdfast.v1.Cluster.ListEvents:input_type -> holdfast.v1.ListEventsRequest
-	4,  // 12: holdfast.v1.Cluster.Watch:input_type -> holdfast.v1.WatchRequest
-	5,  // 13: holdfast.v1.Operations.Move:input_type -> holdfast.v1.Move
-	6,  // 14: holdfast.v1.Operations.Pin:input_type -> holdfast.v1.Pin
-	7,  // 15: holdfast.v1.Operations.Resume:input_type -> holdfast.v1.Resume
-	8,  // 16: holdfast.v1.Operations.Forget:input_type -> holdfast.v1.Forget
-	2,  // 17: holdfast.v1.Operations.Drain:input_type -> google.protobuf.Empty
-	9,  // 18: holdfast.v1.Operations.ChangeMembers:input_type -> holdfast.v1.MemberChange
-	10, // 19: holdfast.v1.Operations.SetCounting:input_type -> holdfast.v1.Counting
-	11, // 20: holdfast.v1.Cluster.GetStatus:output_type -> holdfast.v1.ClusterStatus
-	12, // 21: holdfast.v1.Cluster.GetController:output_type -> holdfast.v1.ControllerStatus
-	13, // 22: holdfast.v1.Cluster.ListMembers:output_type -> holdfast.v1.Members
-	14, // 23: holdfast.v1.Cluster.ListActors:output_type -> holdfast.v1.Actors
-	15, // 24: holdfast.v1.Cluster.GetMatrix:output_type -> holdfast.v1.Matrix
-	16, // 25: holdfast.v1.Cluster.GetAdvice:output_type -> holdfast.v1.Advice
-	17, // 26: holdfast.v1.Cluster.GetPlacement:output_type -> holdfast.v1.Placement
-	18, // 27: holdfast.v1.Cluster.GetTally:output_type -> holdfast.v1.Tally
-	19, // 28: holdfast.v1.Cluster.GetTopology:output_type -> holdfast.v1.Topology
-	20, // 29: holdfast.v1.Cluster.ListLinks:output_type -> holdfast.v1.LinkReport
-	21, // 30: holdfast.v1.Cluster.ListRows:output_type -> holdfast.v1.Tables
-	22, // 31: holdfast.v1.Cluster.ListEvents:output_type -> holdfast.v1.ListEventsResponse
-	23, // 32: holdfast.v1.Cluster.Watch:output_type -> holdfast.v1.WatchResponse
-	24, // 33: holdfast.v1.Operations.Move:output_type -> holdfast.v1.Moved
-	25, // 34: holdfast.v1.Operations.Pin:output_type -> holdfast.v1.Pinned
-	26, // 35: holdfast.v1.Operations.Resume:output_type -> holdfast.v1.Resumed
-	8,  // 36: holdfast.v1.Operations.Forget:output_type -> holdfast.v1.Forget
-	13, // 37: holdfast.v1.Operations.Drain:output_type -> holdfast.v1.Members
-	13, // 38: holdfast.v1.Operations.ChangeMembers:output_type -> holdfast.v1.Members
-	10, // 39: holdfast.v1.Operations.SetCounting:output_type -> holdfast.v1.Counting
-	20, // [20:40] is the sub-list for method output_type
-	0,  // [0:20] is the sub-list for method input_type
+	2,  // 10: holdfast.v1.Cluster.GetProtection:input_type -> google.protobuf.Empty
+	3,  // 11: holdfast.v1.Cluster.GetPaths:input_type -> holdfast.v1.GetPathsRequest
+	2,  // 12: holdfast.v1.Cluster.ListTables:input_type -> google.protobuf.Empty
+	0,  // 13: holdfast.v1.Cluster.ListRows:input_type -> holdfast.v1.ListRowsRequest
+	4,  // 14: holdfast.v1.Cluster.ListStoreRows:input_type -> holdfast.v1.ListStoreRowsRequest
+	5,  // 15: holdfast.v1.Cluster.ListEvents:input_type -> holdfast.v1.ListEventsRequest
+	6,  // 16: holdfast.v1.Cluster.Watch:input_type -> holdfast.v1.WatchRequest
+	7,  // 17: holdfast.v1.Operations.Move:input_type -> holdfast.v1.Move
+	8,  // 18: holdfast.v1.Operations.Pin:input_type -> holdfast.v1.Pin
+	9,  // 19: holdfast.v1.Operations.Resume:input_type -> holdfast.v1.Resume
+	10, // 20: holdfast.v1.Operations.Forget:input_type -> holdfast.v1.Forget
+	2,  // 21: holdfast.v1.Operations.Drain:input_type -> google.protobuf.Empty
+	11, // 22: holdfast.v1.Operations.ChangeMembers:input_type -> holdfast.v1.MemberChange
+	12, // 23: holdfast.v1.Operations.SetCounting:input_type -> holdfast.v1.Counting
+	13, // 24: holdfast.v1.Cluster.GetStatus:output_type -> holdfast.v1.ClusterStatus
+	14, // 25: holdfast.v1.Cluster.GetController:output_type -> holdfast.v1.ControllerStatus
+	15, // 26: holdfast.v1.Cluster.ListMembers:output_type -> holdfast.v1.Members
+	16, // 27: holdfast.v1.Cluster.ListActors:output_type -> holdfast.v1.Actors
+	17, // 28: holdfast.v1.Cluster.GetMatrix:output_type -> holdfast.v1.Matrix
+	18, // 29: holdfast.v1.Cluster.GetAdvice:output_type -> holdfast.v1.Advice
+	19, // 30: holdfast.v1.Cluster.GetPlacement:output_type -> holdfast.v1.Placement
+	20, // 31: holdfast.v1.Cluster.GetTally:output_type -> holdfast.v1.Tally
+	21, // 32: holdfast.v1.Cluster.GetTopology:output_type -> holdfast.v1.Topology
+	22, // 33: holdfast.v1.Cluster.ListLinks:output_type -> holdfast.v1.LinkReport
+	23, // 34: holdfast.v1.Cluster.GetProtection:output_type -> holdfast.v1.Protection
+	24, // 35: holdfast.v1.Cluster.GetPaths:output_type -> holdfast.v1.Paths
+	25, // 36: holdfast.v1.Cluster.ListTables:output_type -> holdfast.v1.TableList
+	26, // 37: holdfast.v1.Cluster.ListRows:output_type -> holdfast.v1.Tables
+	27, // 38: holdfast.v1.Cluster.ListStoreRows:output_type -> holdfast.v1.StoreRows
+	28, // 39: holdfast.v1.Cluster.ListEvents:output_type -> holdfast.v1.ListEventsResponse
+	29, // 40: holdfast.v1.Cluster.Watch:output_type -> holdfast.v1.WatchResponse
+	30, // 41: holdfast.v1.Operations.Move:output_type -> holdfast.v1.Moved
+	31, // 42: holdfast.v1.Operations.Pin:output_type -> holdfast.v1.Pinned
+	32, // 43: holdfast.v1.Operations.Resume:output_type -> holdfast.v1.Resumed
+	10, // 44: holdfast.v1.Operations.Forget:output_type -> holdfast.v1.Forget
+	15, // 45: holdfast.v1.Operations.Drain:output_type -> holdfast.v1.Members
+	15, // 46: holdfast.v1.Operations.ChangeMembers:output_type -> holdfast.v1.Members
+	12, // 47: holdfast.v1.Operations.SetCounting:output_type -> holdfast.v1.Counting
+	24, // [24:48] is the sub-list for method output_type
+	0,  // [0:24] is the sub-list for method input_type
 	0,  // [0:0] is the sub-list for extension type_name
 	0,  // [0:0] is the sub-list for extension extendee
 	0,  // [0:0] is the sub-list for field type_name
@@ -272,7 +311,9 @@ func file_holdfast_v1_service_proto_init() {
 	file_holdfast_v1_actors_proto_init()
 	file_holdfast_v1_network_proto_init()
 	file_holdfast_v1_operations_proto_init()
+	file_holdfast_v1_paths_proto_init()
 	file_holdfast_v1_status_proto_init()
+	file_holdfast_v1_tables_proto_init()
 	file_holdfast_v1_watch_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

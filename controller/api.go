@@ -38,12 +38,15 @@ type apiServer struct {
 	advice     *shared[Advice]
 	tally      *shared[Tally]
 	topology   *shared[*api.Topology]
+	protection *shared[*api.Protection]
+	tables     *shared[*api.TableList]
 
-	rows     chan *pages // capacity 1: the table of which somebody reads pages; a request takes it
-	feed     *feed.Feed
-	watchers atomic.Int64
-	large    chan struct{} // taken while a large message is sent to a watcher
-	awaited  chan struct{} // capacity 1: somebody watches
+	rows      chan *pages    // capacity 1: the table of which somebody reads pages; a request takes it
+	questions chan time.Time // capacity 1: when the next question about paths may be answered; a request takes it
+	feed      *feed.Feed
+	watchers  atomic.Int64
+	large     chan struct{} // taken while a large message is sent to a watcher
+	awaited   chan struct{} // capacity 1: somebody watches
 }
 
 // routes are paths that are served.
@@ -85,9 +88,10 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 }
 
 func newAPI(c *Controller) *apiServer {
-	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), feed: feed.New(newFeedID()),
+	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), questions: make(chan time.Time, 1), feed: feed.New(newFeedID()),
 		awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
 	a.rows <- nil
+	a.questions <- time.Time{}
 	q := a.inquiry
 	a.cluster = share(q.cluster, mirrorOf[ClusterStatus](&api.ClusterStatus{}))
 	a.controller = share(c.Status, mirrorOf[Status](&api.ControllerStatus{}))
@@ -96,6 +100,8 @@ func newAPI(c *Controller) *apiServer {
 	a.advice = share(q.advice, mirrorOf[Advice](&api.Advice{}))
 	a.tally = share(c.Tally, mirrorOf[Tally](&api.Tally{}))
 	a.topology = share(c.topology, func(t *api.Topology) proto.Message { return t })
+	a.protection = share(c.protection, func(p *api.Protection) proto.Message { return p })
+	a.tables = share(c.listTables, func(t *api.TableList) proto.Message { return t })
 	return a
 }
 
@@ -150,6 +156,8 @@ func (a *apiServer) sharedHandlers(options []connect.HandlerOption) map[string]h
 		api.ClusterGetAdviceProcedure:     a.advice.unary,
 		api.ClusterGetTallyProcedure:      a.tally.unary,
 		api.ClusterGetTopologyProcedure:   a.topology.unary,
+		api.ClusterGetProtectionProcedure: a.protection.unary,
+		api.ClusterListTablesProcedure:    a.tables.unary,
 	} {
 		handlers[path] = connect.NewUnaryHandler(path, unary, options...)
 	}

@@ -60,6 +60,7 @@ type Config struct {
 	SnapshotEvery  int              // entries from one snapshot to the next, at most; 0 is 200,000
 	Duty           *Duty            // of the leader of the first group; nil for none
 	Network        *Network         // what the API says of the network; nil for nothing
+	Store          *Store           // what the API says of the store; nil for nothing
 	Optimizer      *OptimizerConfig // nil: no actor moves by itself
 	Audit          Auditor          // what the ledgers hold; nil for none
 	Guard          *access.Guard    // of API and REST; nil: everybody may do everything

@@ -70,6 +70,18 @@ func TestTables(t *testing.T) {
 	if !reflect.DeepEqual(rows, all[0].Rows[:3]) {
 		t.Errorf("the API has %v, want %v", rows, all[0].Rows[:3])
 	}
+	for prefix, want := range map[string]int{"": 3, "2": 1, "zz": 0} { // of switches 1 to 3
+		r, err := serves.ListRows(t.Context(), &api.ListRowsRequest{Application: "counts", Table: "packets",
+			KeyPrefix: prefix})
+		if err != nil || len(r.Rows) != want {
+			t.Errorf("%d rows begin with %q (%v), want %d", len(r.GetRows()), prefix, err, want)
+		}
+	}
+	list, err := s.controllers[id].listTables(t.Context())
+	if err != nil || len(list.Tables) != 1 || list.Tables[0].Table != "packets" || list.Tables[0].Cells != 3 ||
+		list.Tables[0].Rows != 3 || list.Tables[0].Bytes == 0 || len(list.Problems) > 0 {
+		t.Errorf("the tables are %v (%v), want one with three cells, and no secret", list, err)
+	}
 	for want, q := range map[string]*api.ListRowsRequest{
 		"counts, hub":        {Application: "nobody"},
 		"next_page_token":    {Application: "hub", PageToken: "x"},

@@ -44,6 +44,7 @@ type Config struct {
 	// Duty makes what only the leader does; nil for none. Without TLS its argument is nil.
 	Duty          func(*access.Controller) *controller.Duty
 	Network       *controller.Network // what the API says of the network; nil for nothing
+	Store         *controller.Store   // what the API says of the store; nil for nothing
 	Audit         string              // file to which every event and command is appended; "" for none
 	SnapshotEvery int                 // entries, 0 for the default
 	Join          bool                // with an empty folder: it waits to be added to the running cluster
@@ -245,7 +246,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 	if cfg.Duty != nil {
 		own.Duty = cfg.Duty(secure)
 	}
-	own.Network = cfg.Network
+	own.Network, own.Store = cfg.Network, cfg.Store
 	if cfg.Audit != "" {
 		file, err := audit.Open(cfg.Audit)
 		if err != nil {

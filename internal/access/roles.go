@@ -48,7 +48,11 @@ var needs = map[string]need{
 	"/holdfast.v1.Cluster/GetTally":      viewing,
 	"/holdfast.v1.Cluster/GetTopology":   viewing,
 	"/holdfast.v1.Cluster/ListLinks":     viewing,
+	"/holdfast.v1.Cluster/GetProtection": viewing,
+	"/holdfast.v1.Cluster/GetPaths":      viewing,
+	"/holdfast.v1.Cluster/ListTables":    viewing,
 	"/holdfast.v1.Cluster/ListRows":      viewing,
+	"/holdfast.v1.Cluster/ListStoreRows": viewing,
 	"/holdfast.v1.Cluster/ListEvents":    viewing,
 	"/holdfast.v1.Cluster/Watch":         viewing,
 

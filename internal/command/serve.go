@@ -94,7 +94,7 @@ func serve(ctx context.Context, cfg process.Config) error {
 	}
 	cfg.Applications = func() ([]ledger.Application, error) { return newApplications(cfg.Cluster) }
 	cfg.Duty = watchLinks(cfg.Cluster, cfg.Logger)
-	cfg.Network = showNetwork(cfg.Cluster)
+	cfg.Network, cfg.Store = showNetwork(cfg.Cluster), showStore(cfg.Cluster)
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)

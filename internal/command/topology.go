@@ -1,32 +1,13 @@
 package command
 
 import (
-	"iter"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/controller"
-	"github.com/holdfast-sdn/holdfast/internal/config"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/show"
-	"github.com/holdfast-sdn/holdfast/network/topology"
 )
-
-// showNetwork returns what reads the network for the API of controllers, if application topology runs; else nil.
-func showNetwork(s *config.Cluster) *controller.Network {
-	if !slices.Contains(withRequirements(s.Apps), topology.Name) {
-		return nil
-	}
-	return &controller.Network{Application: topology.Name, Read: func(rows iter.Seq[ledger.Row]) (any, error) {
-		s, err := topology.Of(rows)
-		if err != nil {
-			return nil, err
-		}
-		return show.NewTopology(s), nil
-	}}
-}
 
 func topologyCommand() *cobra.Command {
 	var file string

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
 	"github.com/holdfast-sdn/holdfast/network/show"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 // switchesOf returns the tables of application topology with these switches, which have no ports.
@@ -109,7 +110,8 @@ func TestTopologyWithoutTheApplication(t *testing.T) {
 // What the API says of the network and of its links has the fields of what is shown here.
 func TestNetworkMirrors(t *testing.T) {
 	for _, c := range []struct{ message, structure any }{{&api.Topology{}, show.Topology{}},
-		{&api.LinkReport{}, setup.Report{}}} {
+		{&api.LinkReport{}, setup.Report{}}, {&api.Paths{}, show.Paths{}}, {&api.Protection{}, show.Protection{}},
+		{&api.StoreNamespace{}, store.NamespaceContents{}}, {&api.StoreRows{}, store.Page{}}} {
 		if missing := mirror.Check(c.message, c.structure); len(missing) > 0 {
 			t.Errorf("%T lacks %v of %T", c.message, missing, c.structure)
 		}

@@ -535,10 +535,136 @@ class Counting:
 
 
 @dataclass(kw_only=True)
+class GetPathsRequest:
+    from_: str = ""
+    to: str = ""
+
+
+@dataclass(kw_only=True)
+class Paths:
+    """Paths is how packets get from one place to another, and what happens to them when something on their way
+    fails."""
+    from_: "Place | None" = None
+    to: "Place | None" = None
+    disjoint: str = ""
+    primary: "Way | None" = None
+    backups: "list[PathBackup]" = field(default_factory=list)
+    failures: "list[PathFailure]" = field(default_factory=list)
+    installed: bool = False
+    notes: list[str] = field(default_factory=list)
+    controller: str = ""
+    stale: "Stale | None" = None
+
+
+@dataclass(kw_only=True)
+class Place:
+    """Place is where packets come from or go to."""
+    switch: str = ""
+    mac: str = ""
+
+
+@dataclass(kw_only=True)
+class Way:
+    """Way is the links that packets take."""
+    hops: int = 0
+    links: "list[Step]" = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Step:
+    """Step is a link that packets take."""
+    from_: "End | None" = None
+    to: "End | None" = None
+    back: bool = False
+
+
+@dataclass(kw_only=True)
+class PathBackup:
+    """PathBackup is what a switch does with the packets."""
+    switch: str = ""
+    primary: "NextHop | None" = None
+    backup: "NextHop | None" = None
+    back: bool = False
+    once: bool = False
+
+
+@dataclass(kw_only=True)
+class NextHop:
+    """NextHop is a port, and the switch behind it."""
+    port: int = 0
+    switch: str = ""
+
+
+@dataclass(kw_only=True)
+class PathFailure:
+    """PathFailure is the loss of a link or of a switch, and what it does to the packets."""
+    link: "Step | None" = None
+    switch: str = ""
+    outcome: str = ""
+    way: "Way | None" = None
+    extra: int = 0
+    later: int = 0
+
+
+@dataclass(kw_only=True)
+class Protection:
+    """Protection is how application recovery protects the network."""
+    disjoint: str = ""
+    stable: bool = False
+    notes: list[str] = field(default_factory=list)
+    present_change: "PlanChange | None" = None
+    last_change: "PlanChange | None" = None
+    held: "list[Cable]" = field(default_factory=list)
+    dark: "list[Cable]" = field(default_factory=list)
+    unheard: "list[Cable]" = field(default_factory=list)
+    switches: "list[ProtectedSwitch]" = field(default_factory=list)
+    controller: str = ""
+    stale: "Stale | None" = None
+
+
+@dataclass(kw_only=True)
+class Cable:
+    """Cable is a link, both directions of it."""
+    a: "End | None" = None
+    b: "End | None" = None
+    until: datetime | None = None
+
+
+@dataclass(kw_only=True)
+class PlanChange:
+    """PlanChange is from one plan to the next."""
+    began: datetime | None = None
+    took_ms: int = 0
+    compile_ms: int = 0
+    round: int = 0
+    rounds: int = 0
+    why: str = ""
+    more: int = 0
+
+
+@dataclass(kw_only=True)
+class ProtectedSwitch:
+    """ProtectedSwitch is what a switch holds, and the result of its last check."""
+    switch: str = ""
+    up: bool = False
+    in_sync: bool = False
+    entries: int = 0
+    groups: int = 0
+    checked: datetime | None = None
+    put_back: int = 0
+    removed: int = 0
+    foreign: int = 0
+    error: str = ""
+    command: str = ""
+
+
+@dataclass(kw_only=True)
 class ListRowsRequest:
     application: str = ""
     page_size: int = 0
     page_token: str = ""
+    table: str = ""
+    key_prefix: str = ""
 
 
 @dataclass(kw_only=True)
@@ -780,6 +906,88 @@ class Replayed:
 
 
 @dataclass(kw_only=True)
+class TableList:
+    """TableList is which tables there are, as the controller that is asked knows them."""
+    controller: str = ""
+    stale: "Stale | None" = None
+    tables: "list[TableSummary]" = field(default_factory=list)
+    namespaces: "list[StoreNamespace]" = field(default_factory=list)
+    problems: "list[TableProblem]" = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class TableSummary:
+    """TableSummary is how much is in a table of an application."""
+    application: str = ""
+    table: str = ""
+    cells: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+
+@dataclass(kw_only=True)
+class TableProblem:
+    """TableProblem says why nothing is known of the tables of an application."""
+    application: str = ""
+    error: str = ""
+
+
+@dataclass(kw_only=True)
+class StoreNamespace:
+    """StoreNamespace is a namespace of the consistent data store."""
+    namespace: str = ""
+    buckets: int = 0
+    revision: int = 0
+    tables: "list[StoreTable]" = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class StoreTable:
+    """StoreTable is a table of the store."""
+    table: str = ""
+    columns: list[str] = field(default_factory=list)
+    refers_to: str = ""
+    through: str = ""
+    rows: int = 0
+    bytes: int = 0
+    newest_version: int = 0
+
+
+@dataclass(kw_only=True)
+class ListStoreRowsRequest:
+    namespace: str = ""
+    table: str = ""
+    key_prefix: str = ""
+    page_size: int = 0
+    page_token: str = ""
+
+
+@dataclass(kw_only=True)
+class StoreRows:
+    """StoreRows is a page of the rows of a table of the store."""
+    controller: str = ""
+    stale: "Stale | None" = None
+    columns: list[str] = field(default_factory=list)
+    rows: "list[StoreRow]" = field(default_factory=list)
+    next_page_token: str = ""
+
+
+@dataclass(kw_only=True)
+class StoreRow:
+    """StoreRow is a row of a table of the store."""
+    key: str = ""
+    version: int = 0
+    columns: "list[StoreValue]" = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class StoreValue:
+    """StoreValue is the value of a column."""
+    name: str = ""
+    value: bytes = b""
+
+
+@dataclass(kw_only=True)
 class WatchRequest:
     kinds: list[str] = field(default_factory=list)
     feed: str = ""
@@ -907,10 +1115,29 @@ class Methods:
         application liveness does not run."""
         return self._call("/holdfast.v1.Cluster/ListLinks", None, LinkReport, True)
 
+    def get_protection(self) -> Protection:
+        """GetProtection is how application recovery protects the network, and what is not as it should be.
+        NOT_FOUND: it does not run."""
+        return self._call("/holdfast.v1.Cluster/GetProtection", None, Protection, True)
+
+    def get_paths(self, request: GetPathsRequest) -> Paths:
+        """GetPaths is how packets get from one place to another, and what each failure on the way would do.
+        NOT_FOUND: application topology does not run."""
+        return self._call("/holdfast.v1.Cluster/GetPaths", request, Paths, True)
+
+    def list_tables(self) -> TableList:
+        """ListTables is which tables applications have, and which tables are in the consistent data store."""
+        return self._call("/holdfast.v1.Cluster/ListTables", None, TableList, True)
+
     def list_rows(self, request: ListRowsRequest) -> Tables:
         """ListRows is a page of the tables of an application, without its secrets, as the controller that is
         asked knows them."""
         return self._call("/holdfast.v1.Cluster/ListRows", request, Tables, True)
+
+    def list_store_rows(self, request: ListStoreRowsRequest) -> StoreRows:
+        """ListStoreRows is a page of the rows of a table of the consistent data store, as the controller that is
+        asked knows them. NOT_FOUND: the store does not run."""
+        return self._call("/holdfast.v1.Cluster/ListStoreRows", request, StoreRows, True)
 
     def list_events(self, request: ListEventsRequest) -> ListEventsResponse:
         """ListEvents is what the controller that is asked has seen: changes of leaders, moves, failures of

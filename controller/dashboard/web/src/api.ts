@@ -415,10 +415,112 @@ export interface Counting {
   on: boolean;
 }
 
+export interface GetPathsRequest {
+  from: string;
+  to: string;
+}
+
+export interface Paths {
+  from?: Place | null;
+  to?: Place | null;
+  disjoint: string;
+  primary?: Way | null;
+  backups: PathBackup[];
+  failures: PathFailure[];
+  installed: boolean;
+  notes: string[];
+  controller: string;
+  stale?: Stale | null;
+}
+
+export interface Place {
+  switch: string;
+  mac: string;
+}
+
+export interface Way {
+  hops: number;
+  links: Step[];
+}
+
+export interface Step {
+  from?: End | null;
+  to?: End | null;
+  back: boolean;
+}
+
+export interface PathBackup {
+  switch: string;
+  primary?: NextHop | null;
+  backup?: NextHop | null;
+  back: boolean;
+  once: boolean;
+}
+
+export interface NextHop {
+  port: number;
+  switch: string;
+}
+
+export interface PathFailure {
+  link?: Step | null;
+  switch: string;
+  outcome: string;
+  way?: Way | null;
+  extra: number;
+  later: number;
+}
+
+export interface Protection {
+  disjoint: string;
+  stable: boolean;
+  notes: string[];
+  present_change?: PlanChange | null;
+  last_change?: PlanChange | null;
+  held: Cable[];
+  dark: Cable[];
+  unheard: Cable[];
+  switches: ProtectedSwitch[];
+  controller: string;
+  stale?: Stale | null;
+}
+
+export interface Cable {
+  a?: End | null;
+  b?: End | null;
+  until?: string | null;
+}
+
+export interface PlanChange {
+  began?: string | null;
+  took_ms: string;
+  compile_ms: string;
+  round: number;
+  rounds: number;
+  why: string;
+  more: number;
+}
+
+export interface ProtectedSwitch {
+  switch: string;
+  up: boolean;
+  in_sync: boolean;
+  entries: number;
+  groups: number;
+  checked?: string | null;
+  put_back: string;
+  removed: string;
+  foreign: number;
+  error: string;
+  command: string;
+}
+
 export interface ListRowsRequest {
   application: string;
   page_size: number;
   page_token: string;
+  table: string;
+  key_prefix: string;
 }
 
 export interface Problem {
@@ -620,6 +722,71 @@ export interface Replayed {
   python: string;
   os_ken: string;
   identity: string;
+}
+
+export interface TableList {
+  controller: string;
+  stale?: Stale | null;
+  tables: TableSummary[];
+  namespaces: StoreNamespace[];
+  problems: TableProblem[];
+}
+
+export interface TableSummary {
+  application: string;
+  table: string;
+  cells: string;
+  rows: string;
+  bytes: string;
+}
+
+export interface TableProblem {
+  application: string;
+  error: string;
+}
+
+export interface StoreNamespace {
+  namespace: string;
+  buckets: number;
+  revision: string;
+  tables: StoreTable[];
+}
+
+export interface StoreTable {
+  table: string;
+  columns: string[];
+  refers_to: string;
+  through: string;
+  rows: string;
+  bytes: string;
+  newest_version: string;
+}
+
+export interface ListStoreRowsRequest {
+  namespace: string;
+  table: string;
+  key_prefix: string;
+  page_size: number;
+  page_token: string;
+}
+
+export interface StoreRows {
+  controller: string;
+  stale?: Stale | null;
+  columns: string[];
+  rows: StoreRow[];
+  next_page_token: string;
+}
+
+export interface StoreRow {
+  key: string;
+  version: string;
+  columns: StoreValue[];
+}
+
+export interface StoreValue {
+  name: string;
+  value: string;
 }
 
 export interface WatchRequest {
