@@ -188,7 +188,7 @@ func TestViews(t *testing.T) {
 				t.Error("that is more than a second")
 			}
 			for _, view := range []string{"", "switches", "switches/2", "links", "actors", "timeline", "failures",
-				"events/c2-9", "groups/1", "topology/2"} {
+				"events/c2-9", "groups/1", "topology/2", "tables", "tables/app%2Fsuite%2Fhosts"} {
 				visit(t, page, scheme, view)
 			}
 			if k > 4 {

@@ -88,7 +88,7 @@ function MatrixTable({ m }: { m: Model }) {
 }
 
 // Problem says why there is no answer, and which controller has it.
-function Problem({ m, e }: { m: Model; e: Error }) {
+export function Problem({ m, e }: { m: Model; e: Error }) {
   const leader = e instanceof Refused ? e.leader : "";
   const to = dashboardOf(m.controllers.get(leader));
   return (

@@ -39,9 +39,9 @@ async function post(method: string, type: string, body: BodyInit, signal: AbortS
   return r;
 }
 
-export async function call<T>(method: string, signal: AbortSignal): Promise<T> {
+export async function call<T>(method: string, signal: AbortSignal, request: object = {}): Promise<T> {
   const bounded = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);
-  return (await (await post(method, "application/json", "{}", bounded)).json()) as T;
+  return (await (await post(method, "application/json", JSON.stringify(request), bounded)).json()) as T;
 }
 
 // Limits of the stream.

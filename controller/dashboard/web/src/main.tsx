@@ -7,11 +7,12 @@ import { Model, dashboardOf, eventKey } from "./model";
 import { Group, Missing, Overview, Switch, Switches } from "./overview";
 import { href, route } from "./route";
 import { Search } from "./search";
+import { Tables } from "./tables";
 import { Topology } from "./topology";
 
 const views: [string, string][] = [
   ["", "Overview"], ["switches", "Switches"], ["topology", "Topology"], ["links", "Links"], ["actors", "Actors"],
-  ["timeline", "Timeline"], ["failures", "Failures"],
+  ["timeline", "Timeline"], ["failures", "Failures"], ["tables", "Tables"],
 ];
 
 function View({ m }: { m: Model }) {
@@ -24,6 +25,7 @@ function View({ m }: { m: Model }) {
     case "links": return <Links m={m} />;
     case "actors": return <ActorsView m={m} id={item} />;
     case "timeline": return <Timeline m={m} />;
+    case "tables": return <Tables m={m} id={item} key={item} />;
     case "failures": return <Failures m={m} />;
     case "events": return <OneEvent m={m} id={item} />;
   }
@@ -133,7 +135,7 @@ function Root() {
   return <App m={model} again={() => next((n) => n + 1)} />;
 }
 
-// shortcut: / searches, 1 to 7 open a view.
+// shortcut: / searches, 1 to 8 open a view.
 function shortcut(e: KeyboardEvent): void {
   const typing = e.target instanceof HTMLInputElement;
   if (typing || e.ctrlKey || e.metaKey || e.altKey) return;

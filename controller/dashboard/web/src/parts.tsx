@@ -120,25 +120,27 @@ export function milliseconds(ms: number): string {
   return ms >= 10_000 ? `${(ms / 1000).toFixed(1)} s` : `${ms >= 100 ? ms.toFixed(0) : ms.toFixed(1)} ms`;
 }
 
-// usePolled asks again every two seconds, while the view is shown and the page is visible.
-export function usePolled<T>(method: string): { value?: T; error?: Refused | Error } {
+// usePolled asks again every two seconds, while the view is shown and the page is visible. If it asks once, it does so
+// again when that number changes.
+export function usePolled<T>(method: string, request: object = {}, once?: number) {
   const [got, set] = useState<{ value?: T; error?: Refused | Error }>({});
   useEffect(() => {
     const end = new AbortController();
     const ask = async () => {
       while (!end.signal.aborted) {
-        if (!document.hidden) {
+        if (!document.hidden || once !== undefined) {
           try {
-            set({ value: await call<T>(method, end.signal) });
+            set({ value: await call<T>(method, end.signal, request) });
           } catch (e) {
             if (!end.signal.aborted) set({ error: e instanceof Error ? e : new Error(String(e)) });
           }
         }
+        if (once !== undefined) return;
         await new Promise((r) => setTimeout(r, 2000));
       }
     };
     void ask();
     return () => end.abort();
-  }, [method]);
+  }, [method, JSON.stringify(request), once]);
   return got;
 }
