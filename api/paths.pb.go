@@ -80,7 +80,7 @@ type Paths struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          *Place                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	To            *Place                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Disjoint      string                 `protobuf:"bytes,3,opt,name=disjoint,proto3" json:"disjoint,omitempty"`    // what backups avoid: link or node
+	Disjoint      string                 `protobuf:"bytes,3,opt,name=disjoint,proto3" json:"disjoint,omitempty"`    // what backups are: "link-disjoint" or "node-disjoint"
 	Primary       *Way                   `protobuf:"bytes,4,opt,name=primary,proto3" json:"primary,omitempty"`      // unset: there is none
 	Backups       []*PathBackup          `protobuf:"bytes,5,rep,name=backups,proto3" json:"backups,omitempty"`      // of each switch on the way, except the last
 	Failures      []*PathFailure         `protobuf:"bytes,6,rep,name=failures,proto3" json:"failures,omitempty"`    // of each link on the way, and of each switch between its ends
@@ -579,7 +579,7 @@ func (x *PathFailure) GetLater() int32 {
 // Protection is how application recovery protects the network.
 type Protection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Disjoint      string                 `protobuf:"bytes,1,opt,name=disjoint,proto3" json:"disjoint,omitempty"` // what backups avoid: link or node
+	Disjoint      string                 `protobuf:"bytes,1,opt,name=disjoint,proto3" json:"disjoint,omitempty"` // what backups are: "link-disjoint" or "node-disjoint"
 	Stable        bool                   `protobuf:"varint,2,opt,name=stable,proto3" json:"stable,omitempty"`    // all switches that are up hold the plan, and no change is pending
 	Notes         []string               `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`       // what is not as it should be, or about to change
 	PresentChange *PlanChange            `protobuf:"bytes,4,opt,name=present_change,json=presentChange,proto3" json:"present_change,omitempty"`

@@ -51,7 +51,7 @@ func (n network) changes() (list []*api.Change) {
 		}
 		list = append(list, &api.Change{What: &api.Change_Controller{Controller: &api.Answer{Name: name,
 			Api: fmt.Sprintf("10.0.0.%d:6655", i+1), Status: &api.ControllerStatus{Name: name, Role: role,
-				Apps: []string{"topology", "suite"}}}}},
+				Apps: []string{"topology", "recovery", "suite"}}}}},
 			&api.Change{What: &api.Change_Group{Group: &api.GroupView{Group: uint32(i), Leader: name, Home: name,
 				Replicas: []string{"c1", "c2", "c3"}, Term: uint64(3 + i), LastIndex: 48211, Switches: int32(n.k)}}},
 			&api.Change{What: &api.Change_Event{Event: &api.Event{Controller: name, Number: uint64(i + 1),
@@ -188,7 +188,8 @@ func TestViews(t *testing.T) {
 				t.Error("that is more than a second")
 			}
 			for _, view := range []string{"", "switches", "switches/2", "links", "actors", "timeline", "failures",
-				"events/c2-9", "groups/1", "topology/2", "tables", "tables/app%2Fsuite%2Fhosts"} {
+				"events/c2-9", "groups/1", "tables", "tables/app%2Fsuite%2Fhosts", "topology/1..2",
+				"topology/2"} {
 				visit(t, page, scheme, view)
 			}
 			if k > 4 {

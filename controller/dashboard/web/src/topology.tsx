@@ -2,6 +2,8 @@ import { useEffect, useRef } from "preact/hooks";
 import { Layout } from "./layout";
 import type { Model } from "./model";
 import { SwitchLink } from "./parts";
+import { Ask, Pair, Protected, pairOf } from "./paths";
+import type { Drawn } from "./paths";
 import { href } from "./route";
 
 const hues = 8; // colors of groups; further groups have the color of an earlier one
@@ -16,7 +18,8 @@ export function Topology({ m, id }: { m: Model; id: string }) {
     drawing.current = d;
     return () => d.close();
   }, [m]);
-  useEffect(() => drawing.current?.show(id));
+  const pair = pairOf(id);
+  useEffect(() => drawing.current?.show(pair ?? [id]));
   const s = m.switches.get(id);
   const groups = [...new Set([...m.switches.values()].map((o) => o.group))].sort((a, b) => a - b).slice(0, hues);
   return (
@@ -24,13 +27,15 @@ export function Topology({ m, id }: { m: Model; id: string }) {
       <h1>Topology</h1>
       <p class="hint">
         {m.switches.size} switches, {Math.ceil(m.links.size / 2)} links. Drag or use the arrow keys to move, the wheel
-        or + and − to zoom, 0 to see all. The same as tables: <a href={href("switches")}>switches</a>,{" "}
+        or + and − to zoom, 0 to see all. Click a switch, and another one with Shift, for the paths between them. The same as tables: <a href={href("switches")}>switches</a>,{" "}
         <a href={href("links")}>links</a>.
       </p>
-      <div class="topology">
+      <Protected m={m} />
+      <Ask from={pair?.[0] ?? id} to={pair?.[1] ?? ""} />
+      <div class={pair ? "topology pair" : "topology"}>
         <canvas ref={canvas} tabIndex={0} role="img" aria-label={`Map of ${m.switches.size} switches. Tables of
           switches and links have the same.`} />
-        {id !== "" && (
+        {id !== "" && !pair && (
           <aside aria-label="Selected switch">
             <h2><SwitchLink id={id} /></h2>
             {s ? (
@@ -44,7 +49,10 @@ export function Topology({ m, id }: { m: Model; id: string }) {
         {groups.map((g) => <li><span class={`dot group${g % hues}`} /> group {g}</li>)}
         <li><span class="dot down" /> not up</li>
         <li><span class="line down" /> link down</li>
+        {pair && <li><span class="line primary" /> primary path, red where its loss loses packets</li>}
+        {pair && <li><span class="line backup" /> backup</li>}
       </ul>
+      {pair && <Pair m={m} from={pair[0]} to={pair[1]} key={id} draw={(list) => drawing.current?.route(list)} />}
     </>
   );
 }
@@ -57,7 +65,8 @@ class Drawing {
   private scale = 0; // pixels; 0: all is to be seen
   private x = 0;
   private y = 0;
-  private selected = "";
+  private selected: string[] = [];
+  private routes: Drawn[] = [];
   private dirty = true;
   private readonly down = new Set<number>(); // edges
   private readonly layer = document.createElement("canvas"); // with the links
@@ -100,8 +109,8 @@ class Drawing {
   }
 
   // show is called after each change of the model.
-  show(id: string): void {
-    this.selected = id;
+  show(selected: string[]): void {
+    this.selected = selected;
     this.dirty = true;
     if (this.shape !== this.m.shape) this.arrange();
     const dead = new Set<string>();
@@ -114,6 +123,12 @@ class Drawing {
     edges.forEach(([i, k], e) => dead.has(`${nodes[i]?.id} ${nodes[k]?.id}`) && this.down.add(e));
   }
 
+  // route draws paths over the links.
+  route(list: Drawn[]): void {
+    this.routes = list;
+    this.dirty = true;
+  }
+
   private arrange(): void {
     this.shape = this.m.shape;
     const ids = [...new Set([...this.m.switches.keys(), ...this.m.ports.keys()])];
@@ -124,7 +139,7 @@ class Drawing {
 
   private palette(): void {
     const style = getComputedStyle(this.canvas);
-    for (const name of ["text", "line", "bad", "surface", ...Array.from({ length: hues }, (_, i) => `group${i}`)]) {
+    for (const name of ["text", "line", "bad", "surface", "accent", "warn", ...Array.from({ length: hues }, (_, i) => `group${i}`)]) {
       this.colors[name] = style.getPropertyValue("--" + name).trim();
     }
     this.dirty = true;
@@ -145,7 +160,9 @@ class Drawing {
     on("pointerup", (e) => {
       const clicked = from !== null && !from.far ? this.nearest(e.offsetX, e.offsetY) : undefined;
       from = null;
-      if (clicked !== undefined) location.hash = href("topology", clicked);
+      if (clicked === undefined) return;
+      const [first = ""] = this.selected;
+      location.hash = href("topology", e.shiftKey && first !== "" && first !== clicked ? `${first}..${clicked}` : clicked);
     });
     on("pointercancel", () => (from = null));
   }
@@ -233,6 +250,7 @@ class Drawing {
     to.setTransform(by, 0, 0, by, ratio * (view[1] - by * this.drawn[1]), ratio * (view[2] - by * this.drawn[2]));
     to.drawImage(this.layer, 0, 0);
     to.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.paths(to, view);
     this.switches(to, view);
   }
 
@@ -264,6 +282,25 @@ class Drawing {
     this.cost = this.drawnAt - began;
   }
 
+  private paths(to: CanvasRenderingContext2D, [scale, left, top]: View): void {
+    if (this.routes.length === 0) return;
+    const nodes = new Map(this.layout.nodes.map((n) => [n.id, n]));
+    const looks = { primary: ["accent", 5, []], bad: ["bad", 5, []], backup: ["warn", 3, [8, 6]] } as const;
+    for (const r of this.routes) {
+      const [a, b] = [nodes.get(r.from), nodes.get(r.to)];
+      if (!a || !b) continue;
+      const [color, width, dash] = looks[r.kind];
+      to.strokeStyle = this.colors[color] ?? "gray";
+      to.lineWidth = width;
+      to.setLineDash([...dash]);
+      to.beginPath();
+      to.moveTo(a.x * scale + left, a.y * scale + top);
+      to.lineTo(b.x * scale + left, b.y * scale + top);
+      to.stroke();
+    }
+    to.setLineDash([]);
+  }
+
   private switches(to: CanvasRenderingContext2D, [scale, left, top]: View): void {
     const r = Math.min(11, Math.max(2.5, scale / 5));
     for (const n of this.layout.nodes) this.node(to, n.id, n.x * scale + left, n.y * scale + top, r);
@@ -272,7 +309,7 @@ class Drawing {
     to.textAlign = "center";
     to.fillStyle = this.colors["text"] ?? "gray";
     for (const n of this.layout.nodes) {
-      to.fillText(n.id, n.x * scale + left, n.y * scale + top + r + (n.id === this.selected ? 19 : 14));
+      to.fillText(n.id, n.x * scale + left, n.y * scale + top + r + (this.selected.includes(n.id) ? 19 : 14));
     }
   }
 
@@ -291,7 +328,7 @@ class Drawing {
       to.lineWidth = 2;
       to.stroke();
     }
-    if (id !== this.selected) return;
+    if (!this.selected.includes(id)) return;
     to.beginPath();
     to.arc(x, y, r + 5, 0, 2 * Math.PI);
     to.strokeStyle = this.colors["text"] ?? "black";
