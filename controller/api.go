@@ -88,8 +88,8 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 }
 
 func newAPI(c *Controller) *apiServer {
-	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), questions: make(chan time.Time, 1), feed: feed.New(newFeedID()),
-		awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
+	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), questions: make(chan time.Time, 1),
+		feed: feed.New(newFeedID()), awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
 	a.rows <- nil
 	a.questions <- time.Time{}
 	q := a.inquiry

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/emptypb"
+
 	"github.com/holdfast-sdn/holdfast/api"
-	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/await"
-	"github.com/holdfast-sdn/holdfast/internal/mirror"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/recovery"
@@ -85,15 +85,21 @@ func (r *recoveryCluster) meet(a, b int) {
 // stable reports whether the switches have the plan for everything that is known.
 func (r *recoveryCluster) stable() bool {
 	r.t.Helper()
-	said, err := r.leader().Client().ListRows(r.ctx, &api.ListRowsRequest{Application: recovery.Name})
-	if err != nil {
-		return false // it does not lead any more
-	}
-	var t controller.Tables
-	mirror.Copy(&t, said)
-	v, err := recovery.Of(slices.Values(t.Rows))
+	said, err := r.leader().Client().GetProtection(r.ctx, &emptypb.Empty{})
+	return err == nil && said.Stable // else it does not lead any more
+}
+
+// hops checks how many links are on the way between the hosts at two switches, as the API has it, and whether packets
+// arrive whichever link of it fails.
+func (r *recoveryCluster) hops(a, b, want int, survives bool) {
+	r.t.Helper()
+	p, err := r.leader().Client().GetPaths(r.ctx, &api.GetPathsRequest{From: r.hosts[a-1].Addr.Addr().String(),
+		To: r.hosts[b-1].MAC.String()})
 	r.check(err)
-	return v.Stable()
+	lost := slices.ContainsFunc(p.Failures, func(f *api.PathFailure) bool { return f.Outcome != "delivered" })
+	if int(p.GetPrimary().GetHops()) != want || lost == survives || !p.Installed || len(p.Backups) != want {
+		r.t.Errorf("from host %d to %d are %v, want %d hops; packets survive a failure: %v", a, b, p, want, survives)
+	}
 }
 
 // uses reports whether flow entries or groups of a switch send packets by a port.

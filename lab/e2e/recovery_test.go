@@ -73,6 +73,7 @@ func TestRecoveryAndFailover(t *testing.T) {
 		"enabled: false", direct, others[0], others[1], others[2])
 	r.meet(1, 2)
 	r.protected("at first", direct, true)
+	r.hops(1, 2, 1, true)
 	s := r.stream(1, 2)
 	s.flows("at first")
 
@@ -82,6 +83,7 @@ func TestRecoveryAndFailover(t *testing.T) {
 	s.flows("without the link and the leader")
 	old.WaitEnd()
 	r.protected("with another leader", direct, false)
+	r.hops(1, 2, 3, false)
 	r.check(old.Restart())
 
 	r.mend(s, direct, others...)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -16,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/store"
@@ -260,5 +264,39 @@ func TestStoreCommands(t *testing.T) {
 			!strings.Contains(text, step.want)) {
 			t.Errorf("holdfast store %s says\n%s, want\n%s", step.command, text, step.want)
 		}
+	}
+	c.storeInAPI()
+}
+
+// storeInAPI checks what the API has of the store after TestStoreCommands.
+func (c *testCluster) storeInAPI() {
+	c.t.Helper()
+	said := c.leader().Client()
+	list, err := said.ListTables(c.ctx, &emptypb.Empty{})
+	c.check(err)
+	if len(list.Namespaces) != 2 || len(list.Problems) > 0 {
+		c.t.Fatalf("the API has %v", list)
+	}
+	if n := list.Namespaces[1]; n.Namespace != "f/4" || n.Buckets != 4 || len(n.Tables) != 1 || n.Tables[0].Rows != 2 {
+		c.t.Errorf("the API has %v of a namespace with buckets", n)
+	}
+	var keys []string
+	for token, first := "", true; first || token != ""; first = false {
+		p, err := said.ListStoreRows(c.ctx, &api.ListStoreRowsRequest{Namespace: "f/4", Table: "counters", PageSize: 1,
+			PageToken: token})
+		c.check(err)
+		for _, row := range p.Rows {
+			keys = append(keys, fmt.Sprintf("%s=%s", row.Key, row.Columns[0].Value))
+		}
+		token = p.NextPageToken
+	}
+	if !slices.Equal(keys, []string{"a=x,y", "b=2"}) {
+		c.t.Errorf("the API has the rows %v", keys)
+	}
+	p, err := said.ListStoreRows(c.ctx, &api.ListStoreRowsRequest{Namespace: "default", Table: "counters",
+		KeyPrefix: "bo"})
+	c.check(err)
+	if len(p.Rows) != 1 || p.Rows[0].Key != "boots" || p.Rows[0].Version == 0 || !slices.Equal(p.Columns, []string{"value"}) {
+		c.t.Errorf("the API has %v", p)
 	}
 }
