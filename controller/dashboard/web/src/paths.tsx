@@ -29,15 +29,21 @@ function verdict(p: Paths): { text: string; tone: "good" | "bad" | "warn" } {
   return { text: `unprotected from ${p.failures.length - survived} of ${p.failures.length} failures`, tone: "warn" };
 }
 
+// short is a datapath id without the zeros before it.
+function short(id: string | undefined): string {
+  return id?.replace(/^0+(?=.)/, "") ?? "";
+}
+
 function wayText(w: Way | null | undefined): string {
   if (!w) return "";
   const first = w.links[0]?.from?.switch;
-  return first === undefined ? "the switch itself" : [first, ...w.links.map((l) => l.to?.switch)].join(" → ");
+  return first === undefined ? "the switch itself" : [first, ...w.links.map((l) => l.to?.switch)].map(short).join(" → ");
 }
 
 function failed(f: PathFailure): string {
-  if (!f.link) return `switch ${f.switch}`;
-  return `link ${f.link.from?.switch}:${f.link.from?.port} – ${f.link.to?.switch}:${f.link.to?.port}`;
+  if (!f.link) return `switch ${short(f.switch)}`;
+  const { from, to } = f.link;
+  return `link ${short(from?.switch)}:${from?.port} – ${short(to?.switch)}:${to?.port}`;
 }
 
 function lines(w: Way | null | undefined, kind: Drawn["kind"]): Drawn[] {
@@ -73,7 +79,7 @@ export function Pair({ m, from, to, draw }: { m: Model; from: string; to: string
         {from} to {to} <Badge text={v.text} tone={v.tone} />
       </h2>
       <p>
-        {value.primary ? `Primary path: ${wayText(value.primary)} (${value.primary.hops} hops).` : "There is no path."}{" "}
+        {value.primary && `Primary path: ${wayText(value.primary)} (${value.primary.hops} hops). `}
         Backups are {value.disjoint}. <a href={href("topology", `${to}..${from}`)}>Other direction</a>
       </p>
       {value.stale && <p class="problem">This controller knows no leader: this may be outdated.</p>}
@@ -99,9 +105,9 @@ export function Pair({ m, from, to, draw }: { m: Model; from: string; to: string
       <Table name="backups" rows={value.backups} id={(b) => b.switch} none="No switch forwards."
         columns={[
           { name: "Switch", of: (b) => b.switch, show: (b) => <SwitchLink id={b.switch} /> },
-          { name: "Primary", of: (b) => `port ${b.primary?.port} to ${b.primary?.switch}` },
-          { name: "Backup", of: (b) => (b.backup ? `port ${b.backup.port} to ${b.backup.switch}` : "none"),
-            show: (b) => (b.backup ? `port ${b.backup.port} to ${b.backup.switch}` : <Badge text="none" />) },
+          { name: "Primary", of: (b) => `port ${b.primary?.port} to ${short(b.primary?.switch)}` },
+          { name: "Backup", of: (b) => (b.backup ? `port ${b.backup.port} to ${short(b.backup.switch)}` : "none"),
+            show: (b) => (b.backup ? `port ${b.backup.port} to ${short(b.backup.switch)}` : <Badge text="none" />) },
           { name: "Remark", of: (b) => [b.back && "back where packets come from", b.once && "for a dead link only"]
             .filter(Boolean).join(", ") },
         ]} />
@@ -123,9 +129,12 @@ function Plan({ m }: { m: Model }) {
   return (
     <>
       <p class="hint">
-        Paths: <Badge text={value.stable ? "protected" : "protection is changing"} tone={value.stable ? "good" : "warn"} />{" "}
-        backups are {value.disjoint}
-        {behind.length > 0 && <>; without the plan: {behind.slice(0, 8).map((s) => <><SwitchLink id={s.switch} /> </>)}</>}
+        Paths:{" "}
+        {value.stable ? <Badge text="protected" tone="good" /> : <Badge text="protection is changing" tone="warn" />}
+        {" "}backups are {value.disjoint}
+        {behind.length > 0 && "; without the plan: "}
+        {behind.slice(0, 8).map((s) => <><SwitchLink id={s.switch} /> </>)}
+        {behind.length > 8 && ` and ${behind.length - 8} more`}
       </p>
       {value.notes.map((n) => <p class="hint">{n}</p>)}
     </>

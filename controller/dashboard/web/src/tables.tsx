@@ -29,7 +29,8 @@ function List({ m }: { m: Model }) {
     <>
       <h1>Tables</h1>
       <p class="hint">
-        What is committed, as controller {value?.controller || "…"} knows it. Counting takes a moment, so it is done once.{" "}
+        What is committed, as controller {value?.controller || "…"} knows it. Counting takes a moment, so it is done
+        once.{" "}
         <button class="plain" onClick={() => ask(again + 1)}>Count again</button>
       </p>
       {error && <Problem m={m} e={error} />}
@@ -79,7 +80,9 @@ function usePages<T extends { next_page_token: string }>(method: string, request
   const next = got.value?.next_page_token ?? "";
   const pages = (
     <nav class="pages" aria-label="Pages of rows">
-      <button disabled={tokens.length === 0} onClick={() => go({ prefix, tokens: tokens.slice(0, -1) })}>Previous</button>
+      <button disabled={tokens.length === 0} onClick={() => go({ prefix, tokens: tokens.slice(0, -1) })}>
+        Previous
+      </button>
       <span>page {tokens.length + 1}</span>
       <button disabled={next === ""} onClick={() => go({ prefix, tokens: [...tokens, next] })}>Next</button>
     </nav>

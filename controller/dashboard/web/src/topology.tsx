@@ -19,7 +19,7 @@ export function Topology({ m, id }: { m: Model; id: string }) {
     return () => d.close();
   }, [m]);
   const pair = pairOf(id);
-  useEffect(() => drawing.current?.show(pair ?? [id]));
+  useEffect(() => drawing.current?.show((pair ?? [id]).map((p) => (m.switches.has(p) ? p : p.padStart(16, "0")))));
   const s = m.switches.get(id);
   const groups = [...new Set([...m.switches.values()].map((o) => o.group))].sort((a, b) => a - b).slice(0, hues);
   return (
@@ -27,7 +27,8 @@ export function Topology({ m, id }: { m: Model; id: string }) {
       <h1>Topology</h1>
       <p class="hint">
         {m.switches.size} switches, {Math.ceil(m.links.size / 2)} links. Drag or use the arrow keys to move, the wheel
-        or + and − to zoom, 0 to see all. Click a switch, and another one with Shift, for the paths between them. The same as tables: <a href={href("switches")}>switches</a>,{" "}
+        or + and − to zoom, 0 to see all. Click a switch, and another one with Shift, for the paths between them. The
+        same as tables: <a href={href("switches")}>switches</a>,{" "}
         <a href={href("links")}>links</a>.
       </p>
       <Protected m={m} />
@@ -162,7 +163,8 @@ class Drawing {
       from = null;
       if (clicked === undefined) return;
       const [first = ""] = this.selected;
-      location.hash = href("topology", e.shiftKey && first !== "" && first !== clicked ? `${first}..${clicked}` : clicked);
+      const second = e.shiftKey && first !== "" && first !== clicked;
+      location.hash = href("topology", second ? `${first}..${clicked}` : clicked);
     });
     on("pointercancel", () => (from = null));
   }
