@@ -264,8 +264,12 @@ func (p *Page) Key(key string) error {
 	if len(key) > 1 {
 		text = ""
 	}
+	down := map[string]any{"type": "keyDown", "key": key, "text": text}
+	if key == "Tab" {
+		down["windowsVirtualKeyCode"] = 9 // without it the focus stays
+	}
 	return errors.Join(
-		p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "text": text}, nil),
+		p.do("Input.dispatchKeyEvent", down, nil),
 		p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key}, nil))
 }
 

@@ -66,7 +66,7 @@ function MatrixTable({ m }: { m: Model }) {
   const names = [...new Set(value.cells.flatMap((c) => [c.from, c.to]))].sort().slice(0, most);
   const top = Math.max(1, ...value.cells.map((c) => Number(c.messages)));
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="matrix">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Table of messages between controllers">
       <table class="matrix">
         <thead>
           <tr><th scope="col">from \ to</th>{names.map((n) => <th scope="col">{n}</th>)}</tr>
@@ -92,7 +92,7 @@ export function Problem({ m, e }: { m: Model; e: Error }) {
   const leader = e instanceof Refused ? e.leader : "";
   const to = dashboardOf(m.controllers.get(leader));
   return (
-    <p class="problem">
+    <p class="problem" role="alert">
       {e.message} {to && <a href={to}>Open the dashboard at {leader}</a>}
     </p>
   );

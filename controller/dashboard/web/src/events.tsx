@@ -38,25 +38,37 @@ function Chart({ list }: { list: Event[] }) {
   const x = (e: Event) => 90 + (1080 * (at(e) - first)) / span;
   return (
     <figure>
-      <svg class="timeline" viewBox={`0 0 1240 ${height}`} role="img" aria-label="When groups changed their leader. The
-        table below has the same.">
-        {groups.map((g, i) => (
-          <g key={g}>
-            <text x="4" y={34 * i + 24}>group {g}</text>
-            <line x1="90" x2="1230" y1={34 * i + 20} y2={34 * i + 20} />
-            {list.filter((e) => e.group === g).slice(0, 100).reverse().map((e) => (
-              <g key={eventKey(e)}>
-                <circle cx={x(e)} cy={34 * i + 20} r={4 + Math.min(9, Math.sqrt(e.failover?.leaderless_ms ?? 0) / 4)} />
-                <title>{`${time(e.time)}: ${e.failover?.from || "nobody"} to ${e.controller}, ${cost(e)}`}</title>
-              </g>
-            ))}
-          </g>
-        ))}
-        <text x="90" y={height - 6}>{time(new Date(first).toISOString())}</text>
-        <text x="1230" y={height - 6} text-anchor="end">now</text>
-      </svg>
+      <div class="chart" tabIndex={0} role="region" aria-label="Chart of changes of leaders">
+        <svg class="timeline" viewBox={`0 0 1240 ${height}`} role="img" aria-label="When groups changed their leader. The
+          table below has the same.">
+          {groups.map((g, i) => (
+            <g key={g}>
+              <text x="4" y={34 * i + 24}>group {g}</text>
+              <line x1="90" x2="1230" y1={34 * i + 20} y2={34 * i + 20} />
+              {list.filter((e) => e.group === g).slice(0, 100).reverse().map((e) => (
+                <g key={eventKey(e)}>
+                  <circle cx={x(e)} cy={34 * i + 20} r={4 + Math.min(9, Math.sqrt(e.failover?.leaderless_ms ?? 0) / 4)} />
+                  <title>{`${time(e.time)}: ${e.failover?.from || "nobody"} to ${e.controller}, ${cost(e)}`}</title>
+                </g>
+              ))}
+            </g>
+          ))}
+          <text x="90" y={height - 6}>{time(new Date(first).toISOString())}</text>
+          <text x="1230" y={height - 6} text-anchor="end">now</text>
+        </svg>
+      </div>
       <figcaption>The larger the circle, the longer no controller led the group.</figcaption>
     </figure>
+  );
+}
+
+// News tells those who hear the page what has happened, in whichever view they are.
+export function News({ m }: { m: Model }) {
+  const [e] = m.events;
+  return (
+    <p class="hidden" role="status">
+      {e && `${names[e.kind] ?? "Event"}: ${e.app || `group ${e.group}`}, ${e.controller}: ${e.text}`}
+    </p>
   );
 }
 
@@ -104,8 +116,8 @@ export function OneEvent({ m, id }: { m: Model; id: string }) {
         ["Switches taken over", e.failover ? String(e.failover.switches) : ""],
         ["Commands sent again", e.failover?.commands ?? ""],
       ]} />
-      {e.input !== "" && <><h2>Input</h2><pre tabIndex={0}>{e.input}</pre></>}
-      {e.traceback !== "" && <><h2>Traceback</h2><pre tabIndex={0}>{e.traceback}</pre></>}
+      {e.input !== "" && <><h2>Input</h2><pre tabIndex={0} role="region" aria-label="Input">{e.input}</pre></>}
+      {e.traceback !== "" && <><h2>Traceback</h2><pre tabIndex={0} role="region" aria-label="Traceback">{e.traceback}</pre></>}
     </>
   );
 }

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ActorsView, Links } from "./actors";
 import { follow, useToken } from "./client";
-import { Failures, OneEvent, Timeline } from "./events";
+import { Failures, News, OneEvent, Timeline } from "./events";
 import { Model, dashboardOf, eventKey } from "./model";
 import { Group, Missing, Overview, Switch, Switches } from "./overview";
 import { href, route } from "./route";
@@ -63,6 +63,7 @@ function App({ m, again }: { m: Model; again: () => void }) {
         </nav>
         <Search m={m} />
         <State m={m} />
+        <News m={m} />
       </header>
       <main id="main" tabIndex={-1} ref={main}>
         {m.state.state === "refused" ? <Login why={m.state.why} again={again} /> : <Body m={m} />}

@@ -37,13 +37,13 @@ export function Table<R>(p: {
       {p.filtered && (
         <label class="filter">
           Filter <input type="search" value={route().q} onInput={(e) => filter(e.currentTarget.value)} />
-          <span class="count">{q === "" ? rows.length : `${rows.length} of ${p.rows.length}`}</span>
+          <span class="count" role="status">{q === "" ? rows.length : `${rows.length} of ${p.rows.length}`}</span>
         </label>
       )}
       {rows.length === 0 ? (
         <p class="none">{p.rows.length === 0 ? p.none : "Nothing contains this text."}</p>
       ) : (
-        <div class="scroll" tabIndex={0} role="region" aria-label={p.name}>
+        <div class="scroll" tabIndex={0} role="region" aria-label={"Table of " + p.name}>
           <table>
             <thead>
               <tr>
@@ -69,7 +69,7 @@ export function Table<R>(p: {
       {last > 0 && (
         <nav class="pages" aria-label={"Pages of " + p.name}>
           <button disabled={at === 0} onClick={() => setPage(at - 1)}>Previous</button>
-          <span>{`page ${at + 1} of ${last + 1}`}</span>
+          <span role="status">{`page ${at + 1} of ${last + 1}`}</span>
           <button disabled={at === last} onClick={() => setPage(at + 1)}>Next</button>
         </nav>
       )}

@@ -1,0 +1,72 @@
+package browser
+
+import (
+	"os"
+	"testing"
+)
+
+// axe is what checks accessibility; see package.json.
+const axe = "node_modules/axe-core/axe.min.js"
+
+// loadAxe makes axe part of the page. The policy of the page does not hold for what the DevTools evaluate.
+func loadAxe(t *testing.T, page *Page) {
+	t.Helper()
+	source, err := os.ReadFile(axe)
+	if err != nil {
+		t.Skip("axe-core is missing: run npm ci in lab/browser, or scripts/install-test-deps")
+	}
+	check(t, page.Eval(string(source)+"; 0", nil))
+}
+
+// violations runs all rules of axe, which include those of WCAG 2.2 AA. Maps and regions without a name, which axe
+// allows, are in the list, too.
+const violations = `(async () => {
+	const r = await axe.run(document, { resultTypes: ["violations"], preload: false, elementRef: false })
+	const list = r.violations.flatMap(v => v.nodes.slice(0, 3).map(n => [v.id, n.html, n.failureSummary].join(": ")))
+	for (const e of document.querySelectorAll("canvas, svg, [role=region], pre"))
+		if (!e.ariaLabel && !e.getAttribute("aria-labelledby")) list.push("no name: " + e.outerHTML.slice(0, 200))
+	return list })()`
+
+func accessible(t *testing.T, page *Page, view string) {
+	t.Helper()
+	var problems []string
+	check(t, page.Eval(violations, &problems))
+	for _, problem := range problems {
+		t.Errorf("%s: %s", view, problem)
+	}
+}
+
+// tabs notes what gets the focus, and whether that is seen.
+const tabs = `(() => {
+	const all = [...document.querySelectorAll("a[href], button:not(:disabled), input, [tabindex='0']")]
+		.filter(e => e.checkVisibility())
+	const seen = new Set, hidden = []
+	addEventListener("focusin", window.noted = ({ target: e }) => {
+		seen.add(e)
+		const s = getComputedStyle(e), r = e.getBoundingClientRect()
+		if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) hidden.push("has no outline: " + e.outerHTML)
+		if (r.right <= 0 || r.left >= innerWidth || r.bottom <= 0 || r.top >= innerHeight)
+			hidden.push("is outside of the window: " + e.outerHTML)
+		const top = document.elementFromPoint(r.x + Math.min(r.width, innerWidth) / 2, Math.max(r.y, 0) + 4)
+		if (top?.closest("header") && !e.closest("header, .skip")) hidden.push("is below the header: " + e.outerHTML)
+	})
+	window.missed = () => { removeEventListener("focusin", window.noted)
+		return [...hidden, ...all.filter(e => e.isConnected && !seen.has(e)).map(e => "is not reached: " + e.outerHTML)] }
+	document.activeElement.blur()
+	return all.length })()`
+
+// keyboard presses Tab until all of a view had the focus, and that is seen wherever it is.
+func keyboard(t *testing.T, page *Page, view string) {
+	t.Helper()
+	var count int
+	check(t, page.Eval(tabs, &count))
+	for range count + 2 { // from where the focus was, over the end of the page
+		check(t, page.Key("Tab"))
+	}
+	var problems []string
+	check(t, page.Eval(`window.missed()`, &problems))
+	for _, problem := range problems {
+		t.Errorf("%s: %s", view, problem)
+	}
+	t.Logf("%s: Tab reaches %d things", view, count)
+}
