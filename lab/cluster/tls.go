@@ -33,7 +33,11 @@ func (c *Cluster) Issue(id pki.Identity) (mtls.Files, error) {
 	dir := c.Authority()
 	f := mtls.Files{CA: pki.CertFile(dir, pki.AuthorityName), Cert: pki.CertFile(dir, id.Name),
 		Key: pki.KeyFile(dir, id.Name)}
-	return f, pki.Issue(dir, pki.Request{Identity: id, Days: pki.DefaultDays}, time.Now())
+	r := pki.Request{Identity: id, Days: pki.DefaultDays}
+	if id.Role == pki.Controller {
+		r.Addresses = []string{"127.0.0.1"} // browsers check it
+	}
+	return f, pki.Issue(dir, r, time.Now())
 }
 
 // makeAuthority makes it with the certificates of all processes, and of this one as an admin.
