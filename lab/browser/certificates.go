@@ -23,16 +23,17 @@ func FindCertutil() bool {
 	return err == nil
 }
 
-// Import gives certificates to the browser that Open starts with the same folder. It needs certutil and pk12util of NSS,
-// and openssl if there is a certificate for a site.
+// Import gives certificates to the browser that Open starts with the same folder. It needs certutil and pk12util of
+// NSS, and openssl if there is a certificate for a site.
 func Import(ctx context.Context, dir string, c Certificates) error {
 	db := filepath.Join(dir, ".pki", "nssdb")
 	if err := os.MkdirAll(db, 0o700); err != nil {
 		return err
 	}
-	if err := errors.Join(
+	err := errors.Join(
 		run(ctx, "certutil", "-d", "sql:"+db, "-N", "--empty-password"),
-		run(ctx, "certutil", "-d", "sql:"+db, "-A", "-n", "authority", "-t", "C,,", "-i", c.CA)); err != nil || c.Cert == "" {
+		run(ctx, "certutil", "-d", "sql:"+db, "-A", "-n", "authority", "-t", "C,,", "-i", c.CA))
+	if err != nil || c.Cert == "" {
 		return err
 	}
 	p12 := filepath.Join(dir, "certificate.p12")

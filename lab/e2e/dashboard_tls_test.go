@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 )
 
-// TestTLSDashboard: in a cluster with TLS, a browser without a certificate asks for a token, and one with the certificate
-// of a viewer does not. Both check the certificate of the controller, and say nothing in the console.
+// TestTLSDashboard: in a cluster with TLS, a browser without a certificate asks for a token, and one with the
+// certificate of a viewer does not. Both check the certificate of the controller, and say nothing in the console.
 func TestTLSDashboard(t *testing.T) {
 	chromium := browser.Find()
 	if chromium == "" || !browser.FindCertutil() {
