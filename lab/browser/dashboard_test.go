@@ -152,7 +152,8 @@ func check(t *testing.T, err error) {
 
 // views are all views, and a page of each kind of thing; the last one is the map.
 var views = []string{"", "switches", "switches/2", "links", "actors", "actors/suite/hosts/7", "timeline", "failures",
-	"events/c2-9", "groups/1", "nowhere", "tables", "tables/app%2Fsuite%2Fhosts", "topology/1..2", "topology/2"}
+	"events/c2-9", "groups/1", "nowhere", "tables", "tables/app%2Fsuite%2Fhosts", "topology/1..2",
+	"topology/2"}
 
 // TestViews: each view of a network of 20 and of 980 switches, light and dark, has names and contrast, and says nothing
 // in the console. A page of 980 switches and 10,976 links needs less than a second of a processor, and their map is
