@@ -25,7 +25,8 @@ type Core struct {
 	events stream.Outbox    // numbered across epochs
 	bounds stream.Bounds    // of events, without what SWITCH_DOWN needs
 	epochs []span           // of the events kept, oldest first; the last is the newest epoch, with events or without
-	heard  bool             // the switch has sent something since the last tick
+	heard  bool             // something of the switch has come since the last tick
+	wrote  bool             // something was written to it since then
 	live   bool             // the switch is connected, and the newest epoch is open
 	floor  uint64           // the newest epoch that controllers have refused as stale
 	acked  experimenter.Ack // the newest event that a master has acknowledged
@@ -273,24 +274,24 @@ func (c *Core) attach() experimenter.Attach {
 	}
 }
 
-// Tick sends an echo request on every connection on which nothing has come since the last tick: a live peer answers,
-// and hears from the agent. If all asked always, most of what an idle agent sends and reads would be that. It is to be
-// called about once a second, with all peers that are connected.
+// Tick sends an echo request on every connection on which nothing has come, or nothing was written, since the last
+// tick: a live peer answers, and hears from the agent. If all asked always, most of what an idle agent sends and reads
+// would be that. It is to be called about once a second, with all peers that are connected.
 func (c *Core) Tick(peers []*Peer) {
 	for _, p := range peers {
-		if !p.heard {
+		if !p.heard || !p.wrote {
 			p.echo(c.version)
 		}
-		p.heard = false
+		p.heard, p.wrote = false, false
 	}
 	c.orphan(peers)
 	if !c.live {
 		return
 	}
-	if !c.heard {
+	if !c.heard || !c.wrote {
 		c.commands.out = handshake.Bare(c.commands.out, c.version, openflow.TypeEchoRequest, ownXID)
 	}
-	c.heard = false
+	c.heard, c.wrote = false, false
 	if c.commands.tick() {
 		c.tellDone()
 	}
@@ -305,6 +306,7 @@ func (c *Core) tellDone() {
 
 // TakeSwitch appends what is to be written to the switch now.
 func (c *Core) TakeSwitch(dst []byte) []byte {
+	c.wrote = c.wrote || len(c.commands.out) > 0
 	dst = append(dst, c.commands.out...)
 	c.commands.out = c.commands.out[:0]
 	if c.commands.written() {

@@ -86,6 +86,7 @@ func (d *device) up(o *outlet, hs *handshake.Handshake) (*Switch, uint64, error)
 		return nil, 0, err
 	}
 	o.ch = sw
+	d.look()
 	d.changed.Broadcast()
 	return sw, d.session.Epoch(), nil
 }
@@ -105,6 +106,7 @@ func (d *device) down(ctx context.Context, o *outlet, sw *Switch, err error) {
 	}
 	reason := reasonOf(err)
 	sw.End(reason)
+	d.look()
 	d.changed.Broadcast()
 	d.a.incidents.Warn("down "+d.id.String(), "switch down", "switch", d.id, "remote", o.remote, "reason", reason,
 		"error", err, "events held", d.session.Held())

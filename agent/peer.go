@@ -16,6 +16,7 @@ type Peer struct {
 	out     []byte // to be written before the next events
 	ready   bool   // the controller's HELLO has come
 	heard   bool   // it has sent something since the last tick
+	wrote   bool   // something was written to it since then
 	ackDue  bool   // a COMMAND_ACK is to be written
 	// void acknowledges commands of an epoch that has ended. They are not executed, but would fill the controller's
 	// queue while it processes the last events of that epoch.
@@ -287,6 +288,13 @@ func (c *Core) Pending(p *Peer) bool {
 
 // Take appends what is to be written to the controller now. More may be pending after that.
 func (c *Core) Take(p *Peer, dst []byte) []byte {
+	n := len(dst)
+	dst = c.take(p, dst)
+	p.wrote = p.wrote || len(dst) > n
+	return dst
+}
+
+func (c *Core) take(p *Peer, dst []byte) []byte {
 	dst = append(dst, p.out...)
 	p.out = p.out[:0]
 	if p != c.master {

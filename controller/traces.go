@@ -11,7 +11,7 @@ import (
 )
 
 // maxTraced bounds the events that are executed and not logged, and are followed; others are not. It also bounds the
-// commands that are followed for each switch; of more than that the oldest is let go.
+// commands that are followed for each switch, of which the oldest is let go, and the switches with such commands.
 const maxTraced = 1024
 
 // traces follows some events from their execution until the switches have executed their commands. It belongs to the
@@ -71,6 +71,9 @@ func (t *traces) attributes(term uint64, more ...trace.Attribute) []trace.Attrib
 // released handles what was logged: the commands leave now.
 func (t *traces) released(r ledger.Release) {
 	list := t.executed[r.Switch]
+	if len(list) == 0 {
+		return
+	}
 	n := 0
 	for n < len(list) && (list[n].Epoch < r.Epoch || list[n].Epoch == r.Epoch && list[n].Seq <= r.Acked) {
 		t.tell(list[n], time.Now())
@@ -95,6 +98,9 @@ func (t *traces) tell(e traced, now time.Time) {
 	t.to.Put(trace.Span{Event: e.Event, Name: "log", Start: e.ended, End: now, Attributes: t.attributes(e.term)})
 	for _, cmd := range e.commands {
 		list := t.commands[cmd.Switch]
+		if list == nil && len(t.commands) >= maxTraced {
+			continue
+		}
 		t.commands[cmd.Switch] = append(list[max(0, len(list)+1-maxTraced):], tracedCommand{cmd, e.Event, e.term, now})
 	}
 }
@@ -102,21 +108,26 @@ func (t *traces) tell(e traced, now time.Time) {
 // done handles the news that a switch has executed its commands up to seq.
 func (t *traces) done(id openflow.DatapathID, epoch, seq uint64) {
 	list := t.commands[id]
-	n := 0
-	for n < len(list) && (list[n].Epoch < epoch || list[n].Epoch == epoch && list[n].Seq <= seq) {
-		cmd := list[n]
-		n++
-		if cmd.Epoch < epoch {
+	if len(list) == 0 {
+		return
+	}
+	kept := list[:0] // the list is in the order in which events were logged, which need not be that of the commands
+	for _, cmd := range list {
+		switch {
+		case cmd.Epoch < epoch:
 			continue // its epoch has ended
+		case cmd.Epoch > epoch || cmd.Seq > seq:
+			kept = append(kept, cmd)
+			continue
 		}
 		t.to.Put(trace.Span{Event: cmd.because, Name: "command", Start: cmd.sent, End: time.Now(),
 			Attributes: t.attributes(cmd.term, trace.Attribute{Name: trace.Target, Text: id.String()},
 				trace.Attribute{Name: trace.Command, Value: cmd.Seq})})
 	}
-	if n == len(list) {
+	if len(kept) == 0 {
 		delete(t.commands, id)
 	} else {
-		t.commands[id] = list[n:]
+		t.commands[id] = kept
 	}
 }
 

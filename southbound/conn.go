@@ -27,11 +27,12 @@ type conn struct {
 	in      *ofconn.Reader
 	out     *ofconn.Writer
 
-	busy         atomic.Bool   // the reader is in the handler
-	gone         chan struct{} // closed when the session has ended altogether
-	asked        uint64        // c.heard.Heard() when ask was called last
-	turn         int           // of the echo requests that is for this one; see echoTurns
-	untranslated uint64        // count of the session when it was last logged; used by the ticker only
+	busy         atomic.Bool                   // the reader is in the handler
+	gone         chan struct{}                 // closed when the session has ended altogether
+	wrote        atomic.Uint64                 // how often something was written
+	asked        struct{ heard, wrote uint64 } // when ask was called last; used by the ticker only
+	turn         int                           // of the echo requests that is for this one; see echoTurns
+	untranslated uint64                        // count of the session when it was last logged; used by the ticker only
 
 	mu    sync.Mutex // guards cause
 	cause error      // why this side closed it
@@ -57,6 +58,7 @@ func (c *conn) Remote() string { return c.remote }
 func (c *conn) Now() uint64 { return uint64(max(0, c.srv.cfg.Now().UnixNano())) }
 
 func (c *conn) Write(out []byte, mark uint64) error {
+	c.wrote.Add(1)
 	err := c.out.Send(out)
 	if err != nil {
 		if errors.Is(err, ofconn.ErrFull) {
@@ -291,14 +293,14 @@ func (c *conn) tick() {
 	}
 }
 
-// ask is called every Config.EchoInterval. If nothing was read since the last time, it sends an echo request: a live
-// peer answers, and hears that this controller is alive even while it does not read.
+// ask is called every Config.EchoInterval. If nothing was read, or nothing was written, since the last time, it sends
+// an echo request: a live peer answers, and hears that this controller is alive even while it does not read.
 func (c *conn) ask() {
-	heard := c.heard.Heard()
-	if heard == c.asked {
+	heard, wrote := c.heard.Heard(), c.wrote.Load()
+	if heard == c.asked.heard || wrote == c.asked.wrote {
 		c.session.Echo()
 	}
-	c.asked = heard
+	c.asked.heard, c.asked.wrote = heard, wrote
 }
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.

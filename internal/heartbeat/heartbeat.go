@@ -26,6 +26,9 @@ const (
 	// An end that answers heartbeats sends its own only if none came for so many ticks more. So on an idle connection
 	// one end asks and the other answers, and they do not both ask.
 	grace = 2
+	// After so many ticks of silence each connection of a pair asks for itself: the one on which the last heartbeat was
+	// sent may be one that the other end does not read.
+	doubtful = Ticks + Ticks/2
 )
 
 // Monitor watches one end of a connection, or of several one after the other to the same peer. The zero value is ready
@@ -37,7 +40,8 @@ type Monitor struct {
 	Pair *Pair
 
 	known     Pair // as at the last tick
-	idle      int  // ticks since this end has sent something
+	idle      int  // ticks since this end has sent something on this connection
+	others    int  // ticks since it has sent something on any connection of the pair
 	quiet     int  // ticks since it has heard something
 	doublings int
 	calm      int // ticks since doublings has changed
@@ -58,26 +62,33 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 	if m.calm++; m.calm >= calm {
 		m.doublings, m.calm = max(0, m.doublings-1), 0
 	}
-	m.idle, m.quiet = m.idle+1, m.quiet+1
+	m.idle, m.others, m.quiet = m.idle+1, m.others+1, m.quiet+1
+	if s.Sent {
+		m.idle = 0
+	}
 	if m.Pair != nil {
 		s = m.share(s)
 	}
 	if s.Sent {
-		m.idle = 0
+		m.others = 0
 	}
 	if s.Heard || !s.Reading {
 		m.quiet = 0
 	}
 	if m.quiet >= Missed*Ticks<<m.doublings {
 		m.doublings, m.calm = min(m.doublings+1, maxDoublings), 0
-		m.idle, m.quiet = 0, 0
+		m.idle, m.others, m.quiet = 0, 0, 0
 		return false, true
 	}
 	after := Ticks - 1
 	if m.Second {
 		after += grace
 	}
-	if m.idle < after {
+	idle := m.idle
+	if m.Pair != nil && m.quiet <= doubtful {
+		idle = min(idle, m.others)
+	}
+	if idle < after {
 		return false, false
 	}
 	if m.Pair != nil {

@@ -64,6 +64,25 @@ func TestPairIsLost(t *testing.T) {
 	}
 }
 
+// TestPairWithOneThatIsNotRead has a connection that the other end does not read, and so does not answer. It is always
+// the first to send. The others are not lost.
+func TestPairWithOneThatIsNotRead(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		all := ofOnePair(10)
+		asked := make([]bool, len(all)) // in the last tick
+		for tick := range 100 * Ticks {
+			for i, m := range all {
+				m.Second = second
+				send, lost := m.Tick(Seen{Sent: asked[i], Heard: asked[i] && i > 0, Reading: true})
+				if lost {
+					t.Fatalf("connection %d is lost at tick %d", i, tick)
+				}
+				asked[i] = send
+			}
+		}
+	}
+}
+
 // TestPairsAreApart checks that a pair counts for its own connections only, and for those of now.
 func TestPairsAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

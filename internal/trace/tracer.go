@@ -108,7 +108,7 @@ func (t *Tracer) Names(e Event) []any {
 	return names
 }
 
-// Close exports what waits, as long as the collector takes it. It ends after ten seconds at most.
+// Close exports what waits, as long as the collector takes it. It ends after twelve seconds at most.
 func (t *Tracer) Close() {
 	if t == nil {
 		return

@@ -413,16 +413,13 @@ func (c *audience) stall(ctx context.Context) (cut bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
-	raw := conn.(interface{ NetConn() net.Conn }).NetConn().(*net.TCPConn) // TLS over TCP, see newAudience
-	if err := raw.SetReadBuffer(4096); err != nil {
-		return false, err
-	}
 	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api\r\nContent-Type: %s\r\nContent-Length: %d\r\n"+
 		"\r\n%s", api.ClusterWatchProcedure, asJSON, len(everything), everything); err != nil {
 		return false, err
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil {
-		return false, err
+	status := make([]byte, len("HTTP/1.1 200"))
+	if _, err := io.ReadFull(conn, status); err != nil || string(status) != "HTTP/1.1 200" {
+		return false, fmt.Errorf("a watch is answered %q: %w", status, err)
 	}
 	if err := pause(ctx, apiStall); err != nil {
 		return false, err

@@ -269,34 +269,34 @@ func TestStoreCommands(t *testing.T) {
 }
 
 // storeInAPI checks what the API has of the store after TestStoreCommands.
-func (c *testCluster) storeInAPI() {
-	c.t.Helper()
-	said := c.leader().Client()
-	list, err := said.ListTables(c.ctx, &emptypb.Empty{})
-	c.check(err)
+func (s *testCluster) storeInAPI() {
+	s.t.Helper()
+	said := s.leader().Client()
+	list, err := said.ListTables(s.ctx, &emptypb.Empty{})
+	s.check(err)
 	if len(list.Namespaces) != 2 || len(list.Problems) > 0 {
-		c.t.Fatalf("the API has %v", list)
+		s.t.Fatalf("the API has %v", list)
 	}
 	if n := list.Namespaces[1]; n.Namespace != "f/4" || n.Buckets != 4 || len(n.Tables) != 1 || n.Tables[0].Rows != 2 {
-		c.t.Errorf("the API has %v of a namespace with buckets", n)
+		s.t.Errorf("the API has %v of a namespace with buckets", n)
 	}
 	var keys []string
 	for token, first := "", true; first || token != ""; first = false {
-		p, err := said.ListStoreRows(c.ctx, &api.ListStoreRowsRequest{Namespace: "f/4", Table: "counters", PageSize: 1,
+		p, err := said.ListStoreRows(s.ctx, &api.ListStoreRowsRequest{Namespace: "f/4", Table: "counters", PageSize: 1,
 			PageToken: token})
-		c.check(err)
+		s.check(err)
 		for _, row := range p.Rows {
 			keys = append(keys, fmt.Sprintf("%s=%s", row.Key, row.Columns[0].Value))
 		}
 		token = p.NextPageToken
 	}
 	if !slices.Equal(keys, []string{"a=x,y", "b=2"}) {
-		c.t.Errorf("the API has the rows %v", keys)
+		s.t.Errorf("the API has the rows %v", keys)
 	}
-	p, err := said.ListStoreRows(c.ctx, &api.ListStoreRowsRequest{Namespace: "default", Table: "counters",
+	p, err := said.ListStoreRows(s.ctx, &api.ListStoreRowsRequest{Namespace: "default", Table: "counters",
 		KeyPrefix: "bo"})
-	c.check(err)
+	s.check(err)
 	if len(p.Rows) != 1 || p.Rows[0].Key != "boots" || p.Rows[0].Version == 0 || !slices.Equal(p.Columns, []string{"value"}) {
-		c.t.Errorf("the API has %v", p)
+		s.t.Errorf("the API has %v", p)
 	}
 }

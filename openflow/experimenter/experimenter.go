@@ -50,7 +50,7 @@ type Attach struct {
 	NextEvent   uint64 // the sequence that the next event will get
 	CommandDone uint64 // the highest command sequence that the switch executed
 	Version     uint16 // of the assignment in the last claim that the agent accepted; 0: none, or an older agent
-	Agent       uint64 // the process of the agent: connections with the same one are of one process; 0: unknown
+	Agent       uint64 // the process of the agent: connections with the same one are of one process; 0: it does not say
 }
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
