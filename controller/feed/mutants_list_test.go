@@ -21,9 +21,9 @@ var mutants = []mutation.Bug{
 	{Name: "leave events out of a snapshot", File: "controller/feed/feed.go",
 		Before: "	b.changes = append(b.changes, f.events...)\n", After: ""},
 	{Name: "resume in the feed of another controller", File: "controller/feed/feed.go",
-		Before: "return of == f.id && err", After: "return err"},
+		Before: "return of == f.id && err", After: "return of != \"\" && err"},
 	{Name: "resume with kinds of which nothing was told", File: "controller/feed/feed.go",
-		Before: " && k&^kinds(had) == 0", After: ""},
+		Before: "k&^kinds(had) == 0", After: "kinds(had) == kinds(had)"},
 	{Name: "do not tell that events were missed", File: "controller/feed/feed.go",
 		Before: "c.revision < max(f.whole, 1)", After: "c.revision == 0"},
 }
