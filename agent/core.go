@@ -264,10 +264,11 @@ func (c *Core) Newest() (epoch, seq uint64) {
 // attach describes the newest epoch for ATTACH.
 func (c *Core) attach() experimenter.Attach {
 	s := c.epochs[len(c.epochs)-1]
+	_, last := c.Newest()
 	return experimenter.Attach{
 		Epoch:       s.epoch,
 		FirstHeld:   max(c.events.Acked(), s.before) - s.before + 1,
-		NextEvent:   c.events.Last() - s.before + 1,
+		NextEvent:   last + 1,
 		CommandDone: c.commands.done,
 		Version:     experimenter.Version(c.generation),
 		Agent:       c.agent,

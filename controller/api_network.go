@@ -60,7 +60,7 @@ func (a *apiServer) GetPaths(ctx context.Context, q *api.GetPathsRequest) (*api.
 	defer func() { a.questions <- rest }()
 	time.Sleep(time.Until(rest)) // at most restMost
 	began := time.Now()
-	defer func() { rest = time.Now().Add(min(9*time.Since(began), restMost)) }()
+	defer func() { rest = restAfter(time.Since(began)) }()
 	t, err := a.c.Tables(ctx, n.Application)
 	if err != nil {
 		return nil, problem(err)

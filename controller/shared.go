@@ -40,6 +40,9 @@ var errPanicked = errors.New("making the answer has failed: the log of this cont
 // restMost bounds the time between two answers: making one takes long if a controller does not answer.
 const restMost = 200 * time.Millisecond
 
+// restAfter is when the next answer may be made, so that answers take a tenth of the time.
+func restAfter(took time.Duration) time.Time { return time.Now().Add(min(9*took, restMost)) }
+
 // computeTimeout bounds how long an answer takes, which a loop that hangs would hold up.
 const computeTimeout = 5 * time.Second
 
@@ -94,7 +97,7 @@ func (s *shared[T]) work(ctx context.Context, f *sharing) {
 	began := time.Now()
 	t, err := s.compute(ctx)
 	took := time.Since(began)
-	if s.rest = time.Now().Add(min(9*took, restMost)); err != nil {
+	if s.rest = restAfter(took); err != nil {
 		f.err = err
 		return
 	}

@@ -70,7 +70,7 @@ func New(c Config) (*Tracer, error) {
 	}
 	t := &Tracer{oneIn: c.OneIn, spans: make(chan Span, MaxQueued), stop: make(chan struct{}),
 		done: make(chan struct{})}
-	go t.run(c, exporter)
+	go t.run(newOutput(c, exporter, told, &t.dropped))
 	return t, nil
 }
 
@@ -124,9 +124,8 @@ const (
 )
 
 // run exports until Close.
-func (t *Tracer) run(c Config, exporter *otlptrace.Exporter) {
+func (t *Tracer) run(out *output) {
 	defer close(t.done)
-	out := newOutput(c, exporter, &t.dropped)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
@@ -155,7 +154,6 @@ func (t *Tracer) run(c Config, exporter *otlptrace.Exporter) {
 
 // output makes spans of OpenTelemetry.
 type output struct {
-	provider *sdk.TracerProvider
 	tracer   api.Tracer
 	exporter *otlptrace.Exporter
 	batch    *batch
@@ -164,14 +162,13 @@ type output struct {
 	endpoint string
 }
 
-func newOutput(c Config, exporter *otlptrace.Exporter, dropped *atomic.Uint64) *output {
-	o := &output{exporter: exporter, batch: &batch{}, dropped: dropped, told: incident.New(c.Logger),
-		endpoint: c.Endpoint}
-	o.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(o.batch), sdk.WithIDGenerator(ids{}),
+func newOutput(c Config, exporter *otlptrace.Exporter, told *incident.Log, dropped *atomic.Uint64) *output {
+	o := &output{exporter: exporter, batch: &batch{}, dropped: dropped, told: told, endpoint: c.Endpoint}
+	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(o.batch), sdk.WithIDGenerator(ids{}),
 		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "holdfast-"+c.Role), attribute.String("service.instance.id", c.Name),
 			attribute.String("service.version", c.Version))))
-	o.tracer = o.provider.Tracer("github.com/holdfast-sdn/holdfast")
+	o.tracer = provider.Tracer("github.com/holdfast-sdn/holdfast")
 	return o
 }
 
@@ -215,7 +212,6 @@ func (o *output) export() {
 func (o *output) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	o.provider.Shutdown(ctx) // has nothing left
 	o.exporter.Shutdown(ctx)
 }
 

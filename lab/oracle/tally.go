@@ -174,7 +174,7 @@ func (t *Tally) Compare(records []audit.Record) Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var r Result
-	processed := map[content]int{}
+	processed := t.processed(records)
 	ended := map[openflow.DatapathID][][]string{} // commands issued in each epoch but the last
 	issued := map[openflow.DatapathID][]string{}  // in the last
 	for _, rec := range records {
@@ -189,10 +189,10 @@ func (t *Tally) Compare(records []audit.Record) Result {
 			r.Epochs++
 			ended[rec.Switch] = append(ended[rec.Switch], issued[rec.Switch])
 			issued[rec.Switch] = nil
-		case t.isEvent(rec):
-			processed[content{rec.Switch, rec.Digest}]++
-			r.EventsProcessed++
 		}
+	}
+	for _, n := range processed {
+		r.EventsProcessed += n
 	}
 	sent := map[content]int{}
 	for k, v := range t.sent {
@@ -233,6 +233,17 @@ func (t *Tally) isEvent(r audit.Record) bool {
 		experimenter.TypeSyncMarker.String()}, r.Type)
 }
 
+// processed counts the events that the log has.
+func (t *Tally) processed(records []audit.Record) map[content]int {
+	n := map[content]int{}
+	for _, r := range records {
+		if t.isEvent(r) {
+			n[content{r.Switch, r.Digest}]++
+		}
+	}
+	return n
+}
+
 // Explain lists, for a result that is not exact, what the audit files have and what each switch executed: one line for
 // each record but those of sync markers, in log order, one for each event that was lost or repeated, and one for each
 // command, in order.
@@ -253,12 +264,7 @@ func (t *Tally) Explain(files []string) (string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	processed := map[content]int{}
-	for _, r := range records {
-		if t.isEvent(r) {
-			processed[content{r.Switch, r.Digest}]++
-		}
-	}
+	processed := t.processed(records)
 	for k, v := range t.sent {
 		if n := processed[k]; n != v.n {
 			fmt.Fprintf(&b, "switch %s: sent %s %s %d times, and the log has it %d times\n", k.sw,
