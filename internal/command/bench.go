@@ -34,7 +34,7 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		benchHopsCommand(), benchInstrumentationCommand(), benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
 		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchStoreCommand(), benchPlacementCommand(),
-		benchSuiteCommand(), benchHostileCommand(), benchAPICommand())
+		benchSuiteCommand(), benchHostileCommand(), benchAPICommand(), benchCommitMember(), benchCbenchCommand())
 	return cmd
 }
 
@@ -306,23 +306,6 @@ is written to a table. Each combination of the flags has a cluster, and figures,
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
-func benchLatencyCommand() *cobra.Command {
-	var b bench.Latency
-	cmd := &cobra.Command{
-		Use:   "latency",
-		Short: "Time from a packet-in to the flow-mod that answers it, one at a time",
-		Long: `Run controllers with the learning application and an agent, and a fake switch that sends the
-next packet-in when the last one is answered. The event and its outcome are in the log of a
-majority before the answer is sent.`,
-		Example: `  holdfast bench latency --replicas 1,3 --durability memory,disk --json`,
-	}
-	cmd.Flags().IntSliceVar(&b.Replicas, "replicas", []int{1, 3}, "how many controllers: odd numbers")
-	durabilitiesFlag(cmd, &b.Durability)
-	cmd.Flags().IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
-	cmd.Flags().IntVar(&b.Rounds, "rounds", 1, "how often each combination is measured")
-	return benchmarkCommand(cmd, &b, &b.Binary)
-}
-
 func benchLevelsCommand() *cobra.Command {
 	var b bench.Levels
 	cmd := &cobra.Command{
@@ -416,6 +399,33 @@ func installedRyu() []string {
 	}
 	found, _ := filepath.Glob(filepath.Join(cache, "holdfast", "ryu-*")) // the pattern is valid
 	return found
+}
+
+func benchCbenchCommand() *cobra.Command {
+	var b bench.Cbench
+	cmd := &cobra.Command{
+		Use:   "cbench",
+		Short: "The learning switch under the load of cbench, beside os-ken",
+		Long: `Put a load as of cbench, the controller benchmark of the oflops project, on a learning switch: on os-ken
+with its own server (eventlet, the faster of its two), and on Holdfast, where every packet-in is in the log of
+a majority before it is answered. The switches are OpenFlow 1.0 and have no agent. In the mode "throughput" as
+many packet-ins are under way as connections take, in "latency" one for each switch.
+
+It needs a Python with os-ken and the sources of Ryu, as bench ryu does.`,
+		Example: `  holdfast bench cbench --json
+  holdfast bench cbench --replicas 1,3 --durability memory,disk --rounds 5`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&b.App, "app", "ryu.app.simple_switch", "the application of os-ken: a learning switch for OpenFlow 1.0")
+	f.StringVar(&b.Python, "python", installedPython(), "the Python that has os-ken")
+	f.StringSliceVar(&b.Path, "path", installedRyu(), "folders where Python looks for the application")
+	f.IntVar(&b.Switches, "switches", 16, "how many fake switches")
+	f.IntVar(&b.MACs, "macs", 1000, "source addresses of each switch")
+	f.IntSliceVar(&b.Replicas, "replicas", []int{3}, "how many controllers: odd numbers")
+	f.StringSliceVar(&b.Durability, "durability", []string{"memory", "disk"}, "memory, disk or both")
+	f.IntVar(&b.Seconds, "seconds", 5, "how long each measurement lasts")
+	f.IntVar(&b.Rounds, "rounds", 1, "how often each combination is measured")
+	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 
 func benchPathsCommand() *cobra.Command {

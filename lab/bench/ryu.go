@@ -3,22 +3,13 @@ package bench
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/ryu"
 )
-
-// plainScript runs an application on os-ken itself, with its own server.
-//
-//go:embed ryu_plain.py
-var plainScript string
 
 // Ryu measures a Ryu application under the same load three times: on os-ken with its own server (eventlet, the faster
 // of its two), and on Holdfast with one controller and with three, each of which executes every event.
@@ -90,32 +81,12 @@ func (b Ryu) measure(ctx context.Context, progress Progress, address, what strin
 
 // plain runs the application on os-ken.
 func (b Ryu) plain(ctx context.Context, progress Progress) (m measured, err error) {
-	addresses, err := cluster.FreeAddresses("127.0.0.1", 1)
+	p, err := startPlain(ctx, b.Python, b.App, b.Path)
 	if err != nil {
 		return m, err
 	}
-	address := addresses[0]
-	folder, remove, err := ryu.Unpack()
-	if err != nil {
-		return m, err
-	}
-	defer remove()
-	cmd := exec.CommandContext(ctx, b.Python, "-W", "ignore", "-c", plainScript,
-		address[strings.LastIndexByte(address, ':')+1:], b.App)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+strings.Join(append([]string{folder}, b.Path...), ":"))
-	var printed strings.Builder
-	cmd.Stderr = &printed
-	if err := cmd.Start(); err != nil {
-		return m, fmt.Errorf("start os-ken: %w", err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-	}()
-	if err := awaitListener(ctx, address); err != nil {
-		return m, fmt.Errorf("os-ken does not listen: %w\n%s", err, printed.String())
-	}
-	return b.measure(ctx, progress, address, "os-ken itself", cmd.Process.Pid)
+	defer p.end()
+	return b.measure(ctx, progress, p.address, "os-ken itself", p.pid)
 }
 
 // replayed runs it on so many controllers of Holdfast.
@@ -137,20 +108,4 @@ func (b Ryu) replayed(ctx context.Context, progress Progress, controllers int) (
 		return m, c.WithLogs(err)
 	}
 	return m, nil
-}
-
-func awaitListener(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
-	defer cancel()
-	for {
-		conn, err := load.TCP(address)(ctx, 0)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
 }
