@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"math"
 	"runtime"
 	"runtime/debug"
 	"testing"
@@ -17,9 +18,24 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+func TestLimit(t *testing.T) {
+	for live, want := range map[uint64]int64{0: math.MaxInt64, 255 << 20: math.MaxInt64, 256 << 20: 576 << 20,
+		512 << 20: 896 << 20, 1152 << 20: 1856 << 20} {
+		if got := limit(live); got != want {
+			t.Errorf("%d MiB: %d MiB, want %d", live>>20, got>>20, want>>20)
+		}
+	}
+	for live := uint64(firm); live < 16<<30; live += 100 << 20 {
+		if goal := live * uint64(100+percent(live)) / 100; uint64(limit(live)) <= goal {
+			t.Errorf("%d MiB: the limit is %d MiB, but the heap may grow to %d", live>>20, limit(live)>>20, goal>>20)
+		}
+	}
+}
+
 // TestTune lets the heap grow and shrink.
 func TestTune(t *testing.T) {
 	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	Tune()
@@ -33,7 +49,9 @@ func TestTune(t *testing.T) {
 	}
 	large := make([]byte, 300<<20)
 	await.Until(t, "the collector to run sooner", func() bool { runtime.GC(); return now() == 75 })
+	await.Until(t, "a memory limit", func() bool { return debug.SetMemoryLimit(-1) == 640<<20 })
 	runtime.KeepAlive(large)
 	large = nil
 	await.Until(t, "the collector to run later", func() bool { runtime.GC(); return now() == most })
+	await.Until(t, "no memory limit", func() bool { return debug.SetMemoryLimit(-1) == math.MaxInt64 })
 }
