@@ -80,7 +80,7 @@ type HostConfig struct {
 	Heartbeat, Election time.Duration
 
 	// Patience is for how long the owner of a leader may take no update. Then another member takes over the leadership,
-	// if one can. It must be longer than the owner ever needs between two reads of Updates. 0: unlimited.
+	// if one can. It must be longer than the owner ever needs between two calls of Next. 0: unlimited.
 	Patience time.Duration
 
 	Logger *slog.Logger // nil: no log

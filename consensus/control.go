@@ -21,7 +21,7 @@ var ErrCompacting = errors.New("consensus: the last snapshot is still being writ
 var ErrTooLarge = errors.New("consensus: the state is too large for a snapshot")
 
 // Compact replaces the log up to index by the owner's state at that index. The owner must have taken the entry at index
-// from Updates, and must not change state afterwards. Compact does not wait for the disk. The error is about the index,
+// from Next, and must not change state afterwards. Compact does not wait for the disk. The error is about the index,
 // or ErrCompacting, or the one that stopped the node. The state stays in memory for members that are far behind, and so
 // do some thousand entries before index, for members that are a little behind.
 func (n *Node) Compact(index uint64, state []byte) error {

@@ -9,7 +9,7 @@
 // # Layers
 //
 //	Host        what all groups of a controller share; starts a Node for each
-//	Node        one replica: one loop
+//	Node        one replica
 //	Core        pure: ticks, messages and proposals in, Ready out; around raft.RawNode
 //	saver       one goroutine that writes the log of all groups, unless a loop can write without waiting
 //	storage     what must survive; in memory (pure), or on disk
@@ -18,42 +18,30 @@
 // The members of a group are its replicas. The id of a replica names its controller (wire.ControllerOf): the first
 // replica of a group at a controller has the controller's id.
 //
-// # The loop
+// # Turns
 //
-// This is the whole loop of a Node (node.go). It never waits for the disk, the network, the owner or another group, so
-// these never delay a heartbeat. It saves what needs no fsync by itself, which is a copy to the cache of the file
-// system (saver.go):
-//
-//	for {
-//		n.ready()                      // send, save and deliver until the core has nothing more to do
-//		out, next := n.next()          // nil if the owner has taken all updates
-//		select {
-//		case <-n.ticks:
-//			n.tick()
-//		case <-n.elect.C:
-//			n.core.Elect()
-//		case out <- next:
-//			n.taken(next)
-//		case <-n.inbox.wake:
-//			…                          // a tick that is due is handled first
-//			n.inbox.take(&t, n.core.Accepts())
-//			if err := n.work(&t); err != nil {
-//				n.inbox.stop(err)
-//				return
-//			}
-//		}
-//	}
+// A Node works in turns (node.go): it takes what is queued in its inbox, passes it to the core, and sends, saves and
+// delivers until the core has nothing more to do. A turn is run by whoever brings work, if nobody else is in one: by the
+// goroutine that reads from another controller, and by the owner that proposes. The loop of the Node runs those that the
+// clock makes due, and those that others leave to it because somebody was in a turn. So an entry on its way wakes no
+// goroutine of the consensus at all. A turn never waits for the disk, the network, the owner or another group, so these
+// never delay a heartbeat. It saves what needs no fsync by itself, which is a copy to the cache of the file system
+// (saver.go).
 //
 // # The owner's side
 //
-//	for u := range node.Updates() {
-//		switch {
-//		case u.Snapshot != nil: // replace all state
-//		case u.Role != nil:     // u.Role.Leading: Propose(u.Role.Term, …) from now on
-//		default:                // apply u.Entries
+//	for range node.News() {
+//		for u, ok := node.Next(); ok; u, ok = node.Next() {
+//			switch {
+//			case u.Snapshot != nil: // replace all state
+//			case u.Role != nil:     // u.Role.Leading: Propose(u.Role.Term, …) from now on
+//			default:                // apply u.Entries
+//			}
+//		}
+//		if err := node.Err(); err != nil {
+//			…
 //		}
 //	}
-//	err := node.Err()
 //
 // Roles and entries are delivered in one stream, so their order is defined: see Role, and Propose.
 //

@@ -422,6 +422,8 @@ func (r received) Received(m wire.Message) {
 	case !n.inbox.message(m):
 		r.h.incidents.Warn(fmt.Sprint("full ", m.Group), "consensus: dropped a message, because too many wait here",
 			"group", m.Group, "from", m.Raft.GetFrom(), "type", m.Raft.GetType())
+	default:
+		n.drive()
 	}
 }
 

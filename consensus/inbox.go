@@ -32,22 +32,26 @@ type inbox struct {
 	mu   sync.Mutex    // guards the fields below; held only to copy
 	room sync.Cond     // signalled when the loop has taken something
 
-	arrivals []arrival
-	bytes    int // of messages in arrivals
-	calls    []func(*Core)
-	stored   int // batches that became durable
-	propose  []proposal
-	data     int   // bytes of propose
-	err      error // why the node has stopped; nil while it runs
+	arrivals  []arrival
+	bytes     int // of messages in arrivals
+	calls     []func(*Core)
+	stored    int // batches that became durable
+	propose   []proposal
+	data      int    // bytes of propose
+	taken     bool   // the owner has taken an update
+	delivered uint64 // index of the last entry that it has taken
+	err       error  // why the node has stopped; nil while it runs
 }
 
 // turn is what the loop takes in one turn. Its slices are reused.
 type turn struct {
-	calls    []func(*Core)
-	arrivals []arrival
-	propose  []proposal
-	stored   int
-	err      error
+	calls     []func(*Core)
+	arrivals  []arrival
+	propose   []proposal
+	stored    int
+	taken     bool
+	delivered uint64
+	err       error
 }
 
 func newInbox() *inbox {
@@ -78,7 +82,6 @@ func (b *inbox) message(m wire.Message) bool {
 	}
 	b.bytes += messageSize(m)
 	b.arrivals = append(b.arrivals, arrival{message: m})
-	b.signal()
 	return true
 }
 
@@ -113,7 +116,6 @@ func (b *inbox) proposal(term uint64, data []byte, early []uint64) error {
 	}
 	b.data += len(data)
 	b.propose = append(b.propose, proposal{term, data, early})
-	b.signal()
 	return nil
 }
 
@@ -135,6 +137,16 @@ func (b *inbox) saved(n int) {
 	b.stored += n
 	b.mu.Unlock()
 	b.signal()
+}
+
+// took records that the owner has taken an update.
+func (b *inbox) took(u Update) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken = true
+	if len(u.Entries) > 0 {
+		b.delivered = u.Entries[len(u.Entries)-1].Index
+	}
 }
 
 // stop makes the inbox refuse everything from now on. The first reason is kept.
@@ -165,6 +177,8 @@ func (b *inbox) take(t *turn, proposals bool) {
 	defer b.mu.Unlock()
 	t.err = b.err
 	t.stored, b.stored = b.stored, 0
+	t.taken, b.taken = b.taken, false
+	t.delivered, b.delivered = b.delivered, 0
 	t.calls, b.calls = b.calls, t.calls
 	if len(b.arrivals) <= maxTurn {
 		t.arrivals, b.arrivals = b.arrivals, t.arrivals

@@ -21,10 +21,10 @@ type Node struct {
 	cfg      GroupConfig
 	host     *Host
 	log      *slog.Logger
-	core     *Core // only the loop touches it
 	inbox    *inbox
-	ticks    chan struct{} // capacity 1: a tick is due
-	updates  chan Update
+	outbox   *outbox
+	ticks    chan struct{}            // capacity 1: a tick is due
+	elect    *time.Timer              // an election is due
 	leading  atomic.Uint64            // the term in which proposals are taken; 0: none
 	compacts atomic.Bool              // a snapshot is being written
 	founded  atomic.Bool              // this member is one of the first, and has known no leader
@@ -32,12 +32,14 @@ type Node struct {
 	helpers  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
 
-	// The loop's own.
-	ticked  time.Time // when the loop handled the last tick
-	ticking bool      // the Host does not know yet that this is done
-	elect   *time.Timer
-	unsaved int      // batches that the saver has
-	backlog []Update // not yet taken by the owner
+	// Who runs a turn has it, and so the core and the fields below. It is held while a turn writes to sockets and to the
+	// cache of the file system, never while something waits. Only the loop waits for it.
+	turn    sync.Mutex
+	core    *Core
+	todo    turn
+	over    bool      // there are no more turns
+	ticked  time.Time // when the last tick was handled
+	unsaved int       // batches that the saver has
 	waiting []waiter
 }
 
@@ -49,44 +51,64 @@ type waiter struct {
 
 func newNode(h *Host, cfg GroupConfig, log *slog.Logger, core *Core) *Node {
 	n := &Node{
-		cfg: cfg, host: h, log: log, core: core, inbox: newInbox(), ticks: make(chan struct{}, 1),
-		updates: make(chan Update), done: make(chan struct{}), elect: time.NewTimer(time.Hour),
+		cfg: cfg, host: h, log: log, core: core, inbox: newInbox(), outbox: newOutbox(),
+		ticks: make(chan struct{}, 1), done: make(chan struct{}), elect: time.NewTimer(time.Hour),
 	}
 	n.elect.Stop()
 	n.vouches.Store(new([]uint64))
 	return n
 }
 
-// run is the loop. It waits only for new work, never for the disk, the network or the owner.
+// run is the loop. It runs the turns that the clock makes due, and those that others leave to it, and never waits for
+// the disk, the network or the owner.
 func (n *Node) run() {
-	var t turn
+	n.turn.Lock()
 	n.ticked = time.Now()
+	n.ready()
+	n.turn.Unlock()
 	for {
-		n.ready()
-		if n.ticking {
-			n.ticking = false
-			n.host.handled()
-		}
-		out, next := n.next()
+		tick, elect := false, false
 		select {
 		case <-n.ticks:
-			n.tick()
+			tick = true
 		case <-n.elect.C:
-			n.core.Elect()
-		case out <- next:
-			n.taken(next)
+			elect = true
 		case <-n.inbox.wake:
 			select { // a tick goes before queued work
 			case <-n.ticks:
-				n.tick()
+				tick = true
 			default:
 			}
-			n.inbox.take(&t, n.core.Accepts())
-			if err := n.work(&t); err != nil {
-				n.inbox.stop(err)
-				return
-			}
 		}
+		n.turn.Lock()
+		if tick {
+			n.tick()
+		}
+		if elect {
+			n.core.Elect()
+		}
+		over := n.work()
+		n.turn.Unlock()
+		if tick {
+			n.host.handled()
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// drive runs a turn in the caller's goroutine, unless another one is running a turn: then the loop runs the next. So
+// who brings work need not wake the loop for it.
+func (n *Node) drive() {
+	if !n.turn.TryLock() {
+		n.inbox.signal()
+		return
+	}
+	over := n.work()
+	n.turn.Unlock()
+	if over {
+		n.inbox.signal() // the loop ends
 	}
 }
 
@@ -94,13 +116,32 @@ func (n *Node) run() {
 func (n *Node) tick() {
 	now := time.Now()
 	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.host.cfg.Heartbeat)-1))
-	n.ticked, n.ticking = now, true
+	n.ticked = now
 }
 
-// work handles one turn of queued work. An error ends the loop.
-func (n *Node) work(t *turn) error {
+// work handles one turn of queued work, and reports whether it was the last one. The caller has the turn.
+func (n *Node) work() (over bool) {
+	if n.over {
+		return true
+	}
+	n.inbox.take(&n.todo, n.core.Accepts())
+	if err := n.handle(&n.todo); err != nil {
+		n.inbox.stop(err)
+		n.over = true
+		return true
+	}
+	n.ready()
+	return false
+}
+
+// handle passes a turn of queued work to the core. An error ends the node.
+func (n *Node) handle(t *turn) error {
 	if t.err != nil {
 		return t.err
+	}
+	if t.taken {
+		n.core.Taken()
+		n.core.Delivered(t.delivered)
 	}
 	n.unsaved -= t.stored
 	n.core.Stored(t.stored)
@@ -226,39 +267,6 @@ func (n *Node) addresses(members map[uint64]string) map[uint64]string {
 	return peers
 }
 
-// queue adds updates to those that the owner has not taken yet. Their number is bounded: raft returns at most
-// maxUndelivered bytes of entries, and consecutive roles are merged.
-func (n *Node) queue(updates []Update) {
-	for _, u := range updates {
-		if u.Role != nil {
-			n.leading.Store(0)
-			if u.Role.Leading {
-				n.leading.Store(u.Role.Term)
-			}
-			if u.Role.Leader != 0 {
-				n.founded.Store(false)
-			}
-		}
-		last := len(n.backlog) - 1
-		switch {
-		case last >= 0 && u.Entries != nil && n.backlog[last].Entries != nil:
-			n.backlog[last].Entries = append(n.backlog[last].Entries, u.Entries...)
-		case last >= 0 && u.Role != nil && !u.Role.Leading && n.backlog[last].Role != nil:
-			n.backlog[last] = u
-		default:
-			n.backlog = append(n.backlog, u)
-		}
-	}
-}
-
-// next returns the oldest queued update, or a nil channel if there is none.
-func (n *Node) next() (chan<- Update, Update) {
-	if len(n.backlog) == 0 {
-		return nil, Update{}
-	}
-	return n.updates, n.backlog[0]
-}
-
 // vouch makes Vouches known to other goroutines.
 func (n *Node) vouch() {
 	now, was := n.core.Vouches(), n.vouches.Load()
@@ -278,18 +286,6 @@ func (n *Node) Vouches(controller uint64) bool {
 	return false
 }
 
-// taken records that the owner has taken the oldest update.
-func (n *Node) taken(u Update) {
-	n.backlog[0] = Update{}
-	if n.backlog = n.backlog[1:]; len(n.backlog) == 0 {
-		n.backlog = nil
-	}
-	n.core.Taken()
-	if len(u.Entries) > 0 {
-		n.core.Delivered(u.Entries[len(u.Entries)-1].Index)
-	}
-}
-
 // end removes the node from the Host, and fails the calls that wait.
 func (n *Node) end() {
 	n.elect.Stop()
@@ -299,17 +295,9 @@ func (n *Node) end() {
 	for _, w := range n.waiting {
 		w.result <- n.inbox.reason()
 	}
-	close(n.done) // first: an owner that finds Updates closed calls Err at once
-	close(n.updates)
+	close(n.done)
+	n.outbox.end()
 }
-
-// Updates is the ordered stream of committed entries, snapshots and role changes. It is closed when the node has
-// stopped; Err then says why. While the owner does not read, the node continues with elections and heartbeats: it keeps
-// at most 16 MiB of entries, and the role changes between them, and then stops delivering entries.
-//
-// One goroutine reads. It may call Propose, Compact and Status between two reads, because none of these waits for a
-// read.
-func (n *Node) Updates() <-chan Update { return n.updates }
 
 // Err returns why the node has stopped: nil while it runs, ErrClosed if the owner closed it.
 func (n *Node) Err() error {
@@ -342,7 +330,11 @@ func (n *Node) Propose(term uint64, data []byte, early ...uint64) error {
 		}
 		return ErrNotLeader
 	}
-	return n.inbox.proposal(term, data, early)
+	if err := n.inbox.proposal(term, data, early); err != nil {
+		return err
+	}
+	n.drive()
+	return nil
 }
 
 // SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -30,12 +31,40 @@ type owner struct {
 	ended   chan struct{}
 }
 
+// updates are those of a node until it ends.
+func updates(n *Node) iter.Seq[Update] {
+	return func(yield func(Update) bool) {
+		for {
+			for u, ok := n.Next(); ok; u, ok = n.Next() {
+				if !yield(u) {
+					return
+				}
+			}
+			if n.Err() != nil {
+				return
+			}
+			<-n.News()
+		}
+	}
+}
+
+// update waits for the next update.
+func update(t testing.TB, n *Node) Update {
+	t.Helper()
+	for {
+		if u, ok := n.Next(); ok {
+			return u
+		}
+		await.End(t, "the wait for an update", n.News())
+	}
+}
+
 func own(n *Node) *owner {
 	o := &owner{n: n, entries: make(chan Entry, 1<<20), roles: make(chan Role, 1024), snaps: make(chan Snapshot, 16),
 		ended: make(chan struct{})}
 	go func() {
 		defer close(o.ended)
-		for u := range n.Updates() {
+		for u := range updates(n) {
 			for _, e := range u.Entries {
 				o.entries <- e
 			}
@@ -221,7 +250,7 @@ func TestOwnerDoesNotRead(t *testing.T) {
 	defer h.Close()
 	term, count := uint64(0), 0
 	for term == 0 {
-		if u := <-n.Updates(); u.Role != nil && u.Role.Leading {
+		if u := update(t, n); u.Role != nil && u.Role.Leading {
 			term = u.Role.Term
 		}
 	}
@@ -235,7 +264,7 @@ func TestOwnerDoesNotRead(t *testing.T) {
 		t.Errorf("%d entries delivered to nobody", s.Delivered)
 	}
 	for count < 150 {
-		u := <-n.Updates()
+		u := update(t, n)
 		count += len(u.Entries)
 		if len(u.Entries) > maxUndelivered>>20+1 {
 			t.Errorf("%d MiB in one update", len(u.Entries))

@@ -106,12 +106,16 @@ func (c *childOwner) run() {
 	}
 	for {
 		select {
-		case u, ok := <-c.n.Updates():
-			if !ok {
+		case <-c.n.News():
+			took := false
+			for u, ok := c.n.Next(); ok; u, ok = c.n.Next() {
+				c.take(u)
+				took = true
+			}
+			if c.n.Err() != nil {
 				return
 			}
-			c.take(u)
-			if c.cfg.Pause > 0 && !c.first {
+			if !took || c.cfg.Pause > 0 && !c.first {
 				continue
 			}
 		case <-tick:

@@ -10,13 +10,15 @@ import (
 // rewindEntries is how many entries a Rewind puts into one update.
 const rewindEntries = 1024
 
-// Rewind makes Updates begin anew, for another owner: with the newest snapshot, all entries after it that were
+// Rewind makes the updates begin anew, for another owner: with the newest snapshot, all entries after it that were
 // delivered before or were about to be, and the role. The former owner must not use the node any more. If this member
 // leads, it becomes a follower, and there is an election: to prevent that, call HandOver first.
 func (n *Node) Rewind() error {
-	return n.do(func(c *Core) (err error) {
-		if n.backlog, err = c.rewind(); err == nil {
+	return n.do(func(c *Core) error {
+		updates, err := c.rewind()
+		if err == nil {
 			n.leading.Store(0)
+			n.outbox.replace(updates)
 		}
 		return err
 	})

@@ -12,7 +12,7 @@ import (
 func takeUntil(t *testing.T, n *Node, last string) (snapshot uint64, entries []string, role Role) {
 	t.Helper()
 	for role == (Role{}) || len(entries) == 0 || entries[len(entries)-1] != last {
-		u := await.End(t, "an update", n.Updates())
+		u := update(t, n)
 		switch {
 		case u.Role != nil:
 			role = *u.Role
@@ -46,7 +46,7 @@ func TestRewind(t *testing.T) {
 	for round := range 3 {
 		role := Role{}
 		for !role.Leading {
-			if u := await.End(t, "an update", n.Updates()); u.Role != nil {
+			if u := update(t, n); u.Role != nil {
 				role = *u.Role
 			}
 		}
@@ -60,7 +60,7 @@ func TestRewind(t *testing.T) {
 		if round != 1 { // else the owner has taken none of them
 			var index uint64
 			for read := ""; read != last; {
-				for _, e := range await.End(t, "an entry", n.Updates()).Entries {
+				for _, e := range update(t, n).Entries {
 					index, read = e.Index, string(e.Data)
 				}
 			}

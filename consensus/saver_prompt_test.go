@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -146,11 +147,13 @@ func TestSaveNowInTheLoop(t *testing.T) {
 
 // What follows a batch that waits is not saved before it.
 func TestSaveNowKeepsOrder(t *testing.T) {
-	n, o, term := withoutSaver(t)
-	held := make(chan struct{})
-	if err := n.inbox.call(func(*Core) { <-held }); err != nil {
+	n, _, term := withoutSaver(t)
+	before := n.Status().Committed
+	held, begun := make(chan struct{}), make(chan struct{})
+	if err := n.inbox.call(func(*Core) { close(begun); <-held }); err != nil {
 		t.Fatal(err)
 	}
+	await.End(t, "the wait for a turn", begun)
 	for range 2 { // become one batch, which is passed to the saver
 		if err := n.Propose(term, []byte("x")); err != nil {
 			t.Fatal(err)
@@ -166,7 +169,7 @@ func TestSaveNowKeepsOrder(t *testing.T) {
 	for range 3 {
 		_ = n.do(func(*Core) error { return nil })
 	}
-	if len(o.entries) > 0 || n.Err() != nil {
-		t.Errorf("%d entries are committed that are not saved: %v", len(o.entries), n.Err())
+	if now := n.Status().Committed; now != before || n.Err() != nil {
+		t.Errorf("entries %d to %d are committed and not saved: %v", before+1, now, n.Err())
 	}
 }

@@ -216,10 +216,7 @@ func (g *group) loop() error {
 		select {
 		case <-g.stop:
 			return nil
-		case u, ok := <-g.node.Updates():
-			if err := g.update(u, ok); err != nil {
-				return err
-			}
+		case <-g.node.News(): // as the next
 		case it := <-g.inbox:
 			g.take(it)
 		case <-g.payloads.wake: // drain handles them
@@ -258,13 +255,14 @@ func (g *group) drain() error {
 		g.core.Payload(time.Now(), p.from, p.bytes)
 	}
 	for range inboxSize {
-		select {
-		case u, ok := <-g.node.Updates():
-			if err := g.update(u, ok); err != nil {
+		if u, ok := g.node.Next(); ok {
+			if err := g.update(u); err != nil {
 				return err
 			}
 			continue
-		default:
+		}
+		if err := g.node.Err(); err != nil {
+			return fmt.Errorf("controller %s: consensus ended: %w", g.name, err)
 		}
 		select {
 		case it := <-g.inbox:
@@ -276,11 +274,8 @@ func (g *group) drain() error {
 	return nil
 }
 
-// update handles an update of the consensus; ok is false when that has stopped.
-func (g *group) update(u consensus.Update, ok bool) error {
-	if !ok {
-		return fmt.Errorf("controller %s: consensus ended: %w", g.name, g.node.Err())
-	}
+// update handles an update of the consensus.
+func (g *group) update(u consensus.Update) error {
 	if u.Role != nil && u.Role.Leader != 0 { // here members are controllers
 		role := *u.Role
 		role.Leader = wire.ControllerOf(role.Leader)

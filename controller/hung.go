@@ -111,18 +111,21 @@ func (g *group) abandon() error {
 // again after Node.Rewind.
 func (g *group) awaitEntry(ctx context.Context, entry []byte) {
 	for {
-		select {
-		case u, ok := <-g.node.Updates():
-			if !ok || u.Role != nil && !u.Role.Leading {
+		u, ok := g.node.Next()
+		switch {
+		case !ok && g.node.Err() != nil, u.Role != nil && !u.Role.Leading:
+			return
+		case !ok:
+			select {
+			case <-g.node.News():
+			case <-ctx.Done():
 				return
 			}
-			for _, e := range u.Entries {
-				if bytes.Equal(e.Data, entry) {
-					return
-				}
+		}
+		for _, e := range u.Entries {
+			if bytes.Equal(e.Data, entry) {
+				return
 			}
-		case <-ctx.Done():
-			return
 		}
 	}
 }

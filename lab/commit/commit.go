@@ -81,16 +81,18 @@ type owner struct {
 
 func (o *owner) run(ctx context.Context) error {
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case u, ok := <-o.node.Updates():
-			if !ok {
-				return o.node.Err()
-			}
+		for u, ok := o.node.Next(); ok; u, ok = o.node.Next() {
 			if err := o.take(u, time.Now()); err != nil {
 				return err
 			}
+		}
+		if err := o.node.Err(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-o.node.News():
 		}
 	}
 }
