@@ -3,7 +3,7 @@
 // protocol.
 //
 // A controller takes part in one or several groups, with one replica in each. A group is independent of the others: it
-// has its own members, leader, term and loop. What the groups of a controller share is in its Host: the log, the
+// has its own members, leader and term. What the groups of a controller share is in its Host: the log, the
 // connections to the other controllers, and the clock.
 //
 // # Layers

@@ -32,8 +32,8 @@ type Node struct {
 	helpers  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
 
-	// Who runs a turn has it, and so the core and the fields below. It is held while a turn writes to sockets and to the
-	// cache of the file system, never while something waits. Only the loop waits for it.
+	// Who runs a turn has it, and so the core and the fields below. It is held while a turn writes to the cache of the
+	// file system, never while something waits. Only the loop waits for it.
 	turn    sync.Mutex
 	core    *Core
 	todo    turn

@@ -72,8 +72,8 @@ func (l Latency) Run(ctx context.Context, progress Progress) (Report, error) {
 		"controllers": "processes on loopback, a cluster of its own for each measurement", "agents": "1",
 		"app": "learning", "switches": "1 fake OpenFlow 1.3 switch in this process, 1 packet-in outstanding",
 		"answer": "a flow-mod, after the event and its outcome are logged by a majority",
-		"raft_commit": fmt.Sprintf("as many members of a Raft group, which commit %d bytes at a time and execute nothing",
-			commit.EntryBytes),
+		"raft_commit": fmt.Sprintf("as many members of a Raft group, which commit %d bytes at a time and execute "+
+			"nothing", commit.EntryBytes),
 		"figures": "medians of the rounds", "rounds": l.Rounds, "seconds": l.Seconds,
 	}}, nil
 }
