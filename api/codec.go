@@ -34,6 +34,35 @@ func (e *Encoded) Size() int {
 // Message is what is encoded.
 func (e *Encoded) Message() proto.Message { return e.message }
 
+// SizeIn is the number of bytes of the message as protobuf, or as JSON.
+func (e *Encoded) SizeIn(json bool) int {
+	if !json {
+		return e.Size()
+	}
+	b, _ := e.json() // an error comes when it is sent
+	return len(b)
+}
+
+// EncodedOnce is a message that goes to one client, and is encoded before it is sent. A handler may have it as an answer. It
+// must not be sent twice.
+type EncodedOnce struct {
+	json  bool
+	bytes []byte
+}
+
+// EncodeOnce encodes a message, as protobuf or as JSON.
+func EncodeOnce(m proto.Message, json bool) (*EncodedOnce, error) {
+	encode := binary.marshal
+	if json {
+		encode = text.marshal
+	}
+	b, err := encode(m)
+	return &EncodedOnce{json, b}, err
+}
+
+// Size is the number of bytes of the message.
+func (a *EncodedOnce) Size() int { return len(a.bytes) }
+
 // jsonOptions name fields as the files of the interface do, and do not leave out those that are 0, false or empty.
 var jsonOptions = protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}
 
@@ -69,6 +98,11 @@ func (c codec) Marshal(message any) ([]byte, error) {
 	case *Encoded:
 		b, err := c.encoded(m)
 		return bytes.Clone(b), err
+	case *EncodedOnce:
+		if m.json != (c.name != binary.name) {
+			return nil, fmt.Errorf("an answer has another format than %s", c.name)
+		}
+		return m.bytes, nil
 	case proto.Message:
 		return c.marshal(m)
 	}

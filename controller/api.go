@@ -47,6 +47,7 @@ type apiServer struct {
 	watchers  atomic.Int64
 	large     chan struct{} // taken while a large message is sent to a watcher
 	awaited   chan struct{} // capacity 1: somebody watches
+	unread    *unread
 }
 
 // routes are paths that are served.
@@ -63,10 +64,6 @@ func (r *routes) handle(pattern string, h http.Handler) {
 
 func (c *Controller) serveAPI(l net.Listener) *apiServer {
 	a := newAPI(c)
-	// Streams have no write timeout, see watch. Pings find out that a client of HTTP/2 is gone.
-	a.web = newWeb(c.log, &http.Server{Handler: c.guarded(a.routes()), ReadTimeout: 5 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: connected,
-		Protocols: protocols(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	a.start(l)
 	return a
 }
@@ -89,7 +86,8 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 
 func newAPI(c *Controller) *apiServer {
 	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), questions: make(chan time.Time, 1),
-		feed: feed.New(newFeedID()), awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge)}
+		feed: feed.New(newFeedID()), awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge),
+		unread: &unread{large: room{most: unreadLarge}, small: room{most: unreadSmall}}}
 	a.rows <- nil
 	a.questions <- time.Time{}
 	q := a.inquiry
@@ -102,6 +100,10 @@ func newAPI(c *Controller) *apiServer {
 	a.topology = share(c.topology, func(t *api.Topology) proto.Message { return t })
 	a.protection = share(c.protection, func(p *api.Protection) proto.Message { return p })
 	a.tables = share(c.listTables, func(t *api.TableList) proto.Message { return t })
+	// Streams have no write timeout, see watch. Pings find out that a client of HTTP/2 is gone.
+	a.web = newWeb(c.log, &http.Server{Handler: c.guarded(a.routes()), ReadTimeout: 5 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: connected,
+		Protocols: protocols(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	return a
 }
 
@@ -120,7 +122,7 @@ func (a *apiServer) routes() *routes {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(api.OpenAPI) // the client is gone
 	}))
-	options := append(api.HandlerOptions(), connect.WithInterceptors(recorder{a.c.cfg.Guard}))
+	options := append(api.HandlerOptions(), connect.WithInterceptors(recorder{a.c.cfg.Guard}, a.unread))
 	_, reads := api.NewClusterHandler(a, options...)
 	_, changes := api.NewOperationsHandler(operations{a.c}, options...)
 	own := a.sharedHandlers(append(options, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
@@ -128,9 +130,9 @@ func (a *apiServer) routes() *routes {
 		for _, method := range methodsOf(name) {
 			path := "/" + name + "/" + method
 			if o := own[path]; o != nil {
-				mux.handle(path, o)
+				mux.handle(path, a.unread.until(o))
 			} else {
-				mux.handle(path, h)
+				mux.handle(path, a.unread.until(h))
 			}
 		}
 	}

@@ -36,6 +36,9 @@ func problem(err error) error {
 		p.Remedy, p.Leader = "send the request to controller "+elsewhere.leader, elsewhere.leader
 	case errors.Is(err, feed.ErrSlow):
 		code, p.Remedy = connect.CodeResourceExhausted, "watch again; name fewer kinds, or read faster"
+	case errors.Is(err, errUnread):
+		code, p.Remedy = connect.CodeResourceExhausted, "read answers at once; ask again later, ask for fewer rows by "+
+			"page_size, or ask another controller"
 	case errors.Is(err, errClosing):
 		code, p.Remedy = connect.CodeUnavailable, "ask another controller"
 	case elsewhere != nil, errors.Is(err, consensus.ErrNotLeader):
