@@ -54,7 +54,7 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 	}
 	for _, l := range r.Links {
 		for _, e := range l.Ends {
-			if e.Why == "" {
+			if e.Why == "" || e.Why == setup.TurnedOff { // the latter is said once, below
 				continue
 			}
 			if err := line("%v: %s", linkEnd(e), e.Why); err != nil {
@@ -64,6 +64,11 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 	}
 	if blind > 0 {
 		separate = "\n"
+		if !r.BFD {
+			if err := line("%s.", setup.TurnedOff); err != nil {
+				return err
+			}
+		}
 		if err := line("%d of %d links have no BFD. If one of these loses packets while its ports look fine, no "+
 			"switch notices: the probes of\n"+
 			"application topology do, after %g to %g s. A port that loses its carrier is noticed at once.",

@@ -45,6 +45,12 @@ func TestWriteLinks(t *testing.T) {
 		"2 links are not watched: there are too many",
 	)
 	b.Reset()
+	off := &setup.Report{Links: []setup.Link{{Up: true, Since: now, Ends: [2]setup.End{end("1", "", 0, setup.TurnedOff),
+		end("2", "", 0, setup.TurnedOff)}}}}
+	if err := WriteLinks(&b, off, now); err != nil || strings.Count(b.String(), setup.TurnedOff) != 1 {
+		t.Errorf("turned off: %q, error %v", b.String(), err)
+	}
+	b.Reset()
 	if err := WriteLinks(&b, &setup.Report{}, now); err != nil ||
 		b.String() != "no link between two switches was found yet\n" {
 		t.Errorf("without links: %q, error %v", b.String(), err)

@@ -141,7 +141,10 @@ func (d *database) wanted(e end) ovsdb.BFD {
 
 // set configures or removes BFD at an end, unless it is as desired.
 func (d *database) set(ctx context.Context, e end, p port, i ovsdb.Interface) error {
-	if !p.found {
+	switch {
+	case !p.found && e.interval == 0: // there is no BFD to remove
+		return nil
+	case !p.found:
 		return fmt.Errorf("the database has no port %d at a bridge with datapath id %s", e.at.Port, e.at.Switch)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,7 @@ func (f *fixed) set(v *liveness.View) {
 // run runs a Setup until the returned function is called.
 func run(t *testing.T, cfg Config, of Network) (*Setup, func()) {
 	t.Helper()
-	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -264,12 +265,13 @@ func minTx(t *testing.T, s *netlab.Switch) string {
 	return vsctl(t, s, "--if-exists", "get", "interface", "p1", "bfd:min_tx")
 }
 
-// Switches without a database, and switches that have never connected, are reported as such.
+// Switches without a database, and switches that have never connected, are reported as such, unless BFD is turned off.
 func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	of := &fixed{addresses: map[app.Switch]string{1: "127.0.0.1:40000"},
 		view: &liveness.View{Links: []liveness.Link{{A: at(1, 1), B: at(2, 1), Up: true}}}}
-	s, stop := run(t, Config{Enabled: true, Database: "tcp:{address}:1", Floor: 15 * ms, Multiplier: 3}, of)
+	cfg := Config{Enabled: true, Database: "tcp:{address}:1", Floor: 15 * ms, Multiplier: 3}
+	s, stop := run(t, cfg, of)
 	r := await(t, s, "it is said why there is no BFD", func(r *Report) bool {
 		return len(r.Links) == 1 && strings.Contains(r.Links[0].Ends[0].Why, "refused") &&
 			strings.Contains(r.Links[0].Ends[1].Why, "address")
@@ -278,4 +280,25 @@ func TestNoDatabase(t *testing.T) {
 		t.Errorf("%+v", r.Links[0])
 	}
 	stop()
+
+	var log strings.Builder
+	off, stop := run(t, Config{Database: cfg.Database, Multiplier: 3,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))}, of)
+	r = await(t, off, "the database is missing", func(*Report) bool {
+		d, open := off.at(at(1, 1))
+		if !open {
+			return false
+		}
+		_, err := d.client.View()
+		return strings.Contains(err.Error(), "refused")
+	})
+	stop()
+	for _, e := range r.Links[0].Ends {
+		if e.Why != TurnedOff {
+			t.Errorf("BFD is turned off, and port %s:%d says %q", e.Switch, e.Port, e.Why)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("BFD is turned off, and the log has %s", &log)
+	}
 }

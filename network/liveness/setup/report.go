@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -70,6 +71,9 @@ func (d Detection) String() string {
 
 // Watched reports whether BFD is up at both ends.
 func (l *Link) Watched() bool { return l.Ends[0].State == "up" && l.Ends[1].State == "up" }
+
+// TurnedOff is why there is no BFD if the operator wants none.
+const TurnedOff = "BFD is turned off in the cluster file"
 
 // End is one end of a link.
 type End struct {
@@ -148,15 +152,18 @@ func (f *failure) tells(other *failure) bool {
 // end says how a port is watched, or why it is not. s.mu is held.
 func (s *Setup) end(at app.PortOf) (End, *failure) {
 	e := End{Switch: at.Switch.String(), Port: uint32(at.Port)}
+	if !s.cfg.Enabled {
+		e.Why = TurnedOff
+	}
 	remote, known := s.cfg.remote(at.Switch, s.addresses)
 	d := s.databases[remote]
 	if !known || d == nil {
-		e.Why = "its address is not known: the switch has not connected since this controller leads"
+		e.Why = cmp.Or(e.Why, "its address is not known: the switch has not connected since this controller leads")
 		return e, nil
 	}
 	p, err := d.look(at)
 	if err != nil {
-		e.Why = err.Error()
+		e.Why = cmp.Or(e.Why, err.Error())
 		return e, nil
 	}
 	e.Name, e.State, e.Remote, e.Diagnostic, e.Flaps = p.name, p.status.State, p.status.RemoteState,
@@ -164,9 +171,7 @@ func (s *Setup) end(at app.PortOf) (End, *failure) {
 	switch {
 	case p.problem != nil:
 		e.Why = p.problem.Error()
-	case !s.cfg.Enabled:
-		e.Why = "BFD is turned off in the cluster file"
-	case e.State == "":
+	case s.cfg.Enabled && e.State == "":
 		e.Why = "BFD is being set up"
 	}
 	return e, p.failure

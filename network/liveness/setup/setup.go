@@ -185,7 +185,11 @@ func (s *Setup) open(ctx context.Context, running *sync.WaitGroup, remote string
 	d := &database{cancel: cancel, incidents: s.incidents, multiplier: s.cfg.Multiplier, peers: s,
 		news:  make(chan struct{}, 1),
 		ports: map[app.PortOf]port{}}
-	d.client, d.err = ovsdb.New(ovsdb.Config{Remote: remote, DialTLS: s.cfg.DialTLS, Logger: s.cfg.Logger})
+	log := s.cfg.Logger
+	if !s.cfg.Enabled { // then a switch needs no database, and one without has no BFD that has to be removed
+		log = slog.New(slog.DiscardHandler)
+	}
+	d.client, d.err = ovsdb.New(ovsdb.Config{Remote: remote, DialTLS: s.cfg.DialTLS, Logger: log})
 	if d.err == nil {
 		running.Go(func() { d.run(ctx) })
 	}
