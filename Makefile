@@ -46,7 +46,7 @@ model: ## Check the protocol's model with spin, and that each variant without a 
 DIST = dist
 
 # With the flags of the release itself, the go command compiles the packages that both need once.
-packages: ## Make the .deb and .rpm of a release with checksums and a bill of materials, in dist
+packages: ## Make the .deb, .rpm and container image of a release, checksums and a bill of materials, in dist
 	CGO_ENABLED=0 go run -trimpath -pgo=cmd/holdfast/cpu.pgo ./deploy/release -out $(DIST)
 
 clean: ## Remove what was built and installed here

@@ -45,6 +45,19 @@ func (c *Client) statusAt(ctx context.Context, n config.Controller) (s controlle
 	return s, err
 }
 
+// Controller asks one controller what it says of itself.
+func (c *Client) Controller(ctx context.Context, name string) (s controller.Status, err error) {
+	to, err := c.cluster.Named(name)
+	if err != nil {
+		return s, err
+	}
+	w := c.wait("waiting for controller " + name)
+	defer w.end()
+	w.asks(name)
+	err = call(ctx, c, to, plain(peer.GetController), &s)
+	return s, err
+}
+
 // lists counts the controllers of the cluster file of which the controller that answers knows the address.
 func (c *Client) lists(s controller.ClusterStatus) (n int) {
 	for _, a := range s.Controllers {

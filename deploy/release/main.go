@@ -1,5 +1,5 @@
-// Command release makes what is given to those who operate Holdfast: a package for Debian and one for RPM, the binary,
-// its bill of materials, and the checksums of all of these. `make packages` runs it in the folder of the module.
+// Command release makes what is given to those who operate Holdfast: a package for Debian and one for RPM, a container
+// image, the binary, its bill of materials, and the checksums of all of these. `make packages` runs it in the folder of the module.
 //
 // The same commit and the same release of Go give the same bytes, in whatever folder, on whatever machine.
 package main
@@ -85,6 +85,9 @@ func release(out string) error {
 		}
 	}
 	name := fmt.Sprintf("holdfast-%s-linux-%s", info.Main.Version, runtime.GOARCH)
+	if err := image(filepath.Join(results, name+".oci.tar"), binary, bom, info.Main.Version, date); err != nil {
+		return fmt.Errorf("image: %w", err)
+	}
 	if err := errors.Join(os.Rename(binary, filepath.Join(results, name)),
 		os.Rename(filepath.Join(stage, "bom.cdx.json"), filepath.Join(results, name+".cdx.json"))); err != nil {
 		return err
@@ -97,6 +100,19 @@ func release(out string) error {
 func build(to string) error {
 	return run([]string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-buildvcs=true",
 		"-pgo=cmd/holdfast/cpu.pgo", "-ldflags=-s -w", "-o", to, "./cmd/holdfast")
+}
+
+// image makes the container image, with the files of the release.
+func image(to, binary string, bom []byte, version string, date time.Time) error {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return err
+	}
+	return writeImage(to, imageFiles(program, bom, license), version, date)
 }
 
 // sourceDate is the time that all files have: of the commit, unless SOURCE_DATE_EPOCH says another.

@@ -196,6 +196,29 @@ func TestDrainCommand(t *testing.T) {
 	}
 }
 
+// Only a controller that answers and knows a leader is healthy.
+func TestHealthCommand(t *testing.T) {
+	cluster := fakes(t, func(name, _, _ string) (connect.Code, any) {
+		switch name {
+		case "c1":
+			return 0, controller.Status{Name: name, Role: "follower", Leader: "c2"}
+		case "c2":
+			return 0, controller.Status{Name: name, Role: "no leader"}
+		}
+		return connect.CodeUnavailable, refusal{Error: "the loop does not answer"}
+	})
+	if code, out, stderr := invoke(t.Context(), "health", "--config", cluster, "c1"); code != 0 ||
+		out != "c1: follower; c2 leads\n" {
+		t.Errorf("exit code %d, stderr %q, printed %q", code, stderr, out)
+	}
+	for who, says := range map[string]string{"c2": "knows no leader", "c3": "does not answer", "c9": "no controller is"} {
+		if code, _, stderr := invoke(t.Context(), "health", "--config", cluster, who); code != exitFailed ||
+			!strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d, stderr %q", who, code, stderr)
+		}
+	}
+}
+
 // TestInit: a folder is created once, and only for a controller of the cluster.
 func TestInit(t *testing.T) {
 	cluster := writeCluster(t, clusterText+"data: "+t.TempDir()+"\ndurability: memory\n")

@@ -22,7 +22,8 @@ var bareDebian = os.Getenv("HOLDFAST_BARE_DEBIAN")
 
 // TestInstall makes two releases of the commit that is checked out, installs the package of the first on a bare Debian,
 // and runs a cluster from there, as its user and without any capability. It upgrades with a rolling restart while a
-// switch sends: nothing is lost. Then it removes the package, and only the state is left.
+// switch sends: nothing is lost. Then it removes the package, and only the state is left. The same cluster runs in the
+// container image of the release. The package for RPM installs the same files, and its scripts do the same.
 func TestInstall(t *testing.T) {
 	if bareDebian == "" {
 		t.Skip("takes minutes; set HOLDFAST_BARE_DEBIAN=debootstrap, or to a folder with a bare Debian")
@@ -31,9 +32,7 @@ func TestInstall(t *testing.T) {
 	first, second := releases(t)
 	before := root.files()
 	root.install(first)
-	if got := root.run("/usr/bin/holdfast", "version"); !strings.Contains(got, " v0.9.0 ") {
-		t.Errorf("the first release says %s", got)
-	}
+	root.is("v0.9.0")
 	if got := root.run("dpkg", "--verify", "holdfast"); got != "" {
 		t.Errorf("dpkg --verify: %s", got)
 	}
@@ -43,52 +42,86 @@ func TestInstall(t *testing.T) {
 	root.leavesState(before)
 	root.run("dpkg", "--purge", "holdfast")
 	root.leavesState(before)
+	root.runsImage(packaged(t, second, "*.oci.tar"))
+	root.runsRPM(packaged(t, first, "*.rpm"), packaged(t, second, "*.rpm"), before)
+}
+
+// is checks which release is installed.
+func (r bareRoot) is(version string) {
+	r.t.Helper()
+	if got := r.run("/usr/bin/holdfast", "version"); !strings.Contains(got, " "+version+" ") {
+		r.t.Errorf("version says %s, want %s", got, version)
+	}
+}
+
+// packaged returns the file beside a package that has such a name.
+func packaged(t *testing.T, deb, pattern string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(deb), pattern))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %v, want one like %s: %v", files, pattern, err)
+	}
+	return files[0]
 }
 
 // runs runs a cluster, and upgrades it.
 func (r bareRoot) runs(next string) {
 	t := r.t
-	dir := filepath.Join(r.dir, "var/lib/holdfast/site")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s := startCluster(t, cluster.Config{Binary: r.entry(dir), Dir: dir, Agents: 1, Apps: []string{"hub"},
-		Durability: "disk"})
-	v := newVnet(s)
-	v.startAll()
-	h2 := v.station(1, 2)
-	stop := v.station(1, 1).stream(t, between(host(1, 1), host(1, 2), "traffic"))
-	more := func() {
-		t.Helper()
-		seen := h2.count("traffic")
-		await.Until(t, "traffic", func() bool { return h2.count("traffic") >= seen+100 })
-	}
-	more()
+	b := r.begin(r.entry)
+	b.more()
 	r.install(next)
-	more() // the old release still runs
-	for _, c := range s.Controllers() {
-		s.command("drain", c.Name)
-		s.check(c.Signal(syscall.SIGTERM))
+	b.more() // the old release still runs
+	for _, c := range b.s.Controllers() {
+		b.s.command("drain", c.Name)
+		b.s.check(c.Signal(syscall.SIGTERM))
 		c.WaitEnd()
 		if c.Ended().ExitCode() != 0 {
 			t.Errorf("%s ended with %v", c.Name, c.Ended())
 		}
-		s.check(c.Restart())
-		s.caughtUp(c)
-		more()
+		b.s.check(c.Restart())
+		b.s.caughtUp(c)
+		b.more()
 	}
-	stop()
-	result := s.exact()
-	if result.EventsSent < 500 || result.Epochs != 1 {
-		t.Errorf("not one epoch with 500 events: %+v", result)
-	}
-	if got := r.run("/usr/bin/holdfast", "version"); !strings.Contains(got, " v0.9.1 ") {
-		t.Errorf("the second release says %s", got)
-	}
-	for _, c := range s.Controllers() {
+	b.end(500)
+	r.is("v0.9.1")
+	for _, c := range b.s.Controllers() {
 		r.isHoldfast(c.Pid())
 	}
-	s.check(s.Close())
+	b.s.check(b.s.Close())
+}
+
+// busyCluster is a cluster inside a bare root, and a switch that sends.
+type busyCluster struct {
+	s    *testCluster
+	more func() // waits for more traffic
+	stop func()
+}
+
+// begin starts a cluster by the program that entry writes.
+func (r bareRoot) begin(entry func(dir string) string) busyCluster {
+	dir := filepath.Join(r.dir, "var/lib/holdfast/site")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	s := startCluster(r.t, cluster.Config{Binary: entry(dir), Dir: dir, Agents: 1, Apps: []string{"hub"},
+		Durability: "disk"})
+	v := newVnet(s)
+	v.startAll()
+	h2 := v.station(1, 2)
+	stop := v.station(1, 1).stream(r.t, between(host(1, 1), host(1, 2), "traffic"))
+	return busyCluster{s, func() {
+		r.t.Helper()
+		seen := h2.count("traffic")
+		await.Until(r.t, "traffic", func() bool { return h2.count("traffic") >= seen+100 })
+	}, stop}
+}
+
+// end ends the traffic: nothing was lost or repeated, of that many events at least.
+func (b busyCluster) end(events int) {
+	b.stop()
+	if result := b.s.exact(); result.EventsSent < events || result.Epochs != 1 {
+		b.s.t.Errorf("not one epoch with %d events: %+v", events, result)
+	}
 }
 
 // isHoldfast checks that a process has the user of the package, no capability, and no way to get one.
@@ -129,8 +162,19 @@ func newBareRoot(t *testing.T) bareRoot {
 	} else {
 		shell(t, ".", nil, "cp", "-a", bareDebian, r.dir)
 	}
+	r.prepare()
+	return r
+}
+
+// prepare lets processes run in the root.
+func (r bareRoot) prepare() {
+	t := r.t
+	t.Helper()
 	// debootstrap may have mounted it, and controllers read the boot id there
 	_ = syscall.Unmount(filepath.Join(r.dir, "proc"), syscall.MNT_DETACH)
+	if err := os.MkdirAll(filepath.Join(r.dir, "proc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := syscall.Mount("proc", filepath.Join(r.dir, "proc"), "proc", 0, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +190,6 @@ func newBareRoot(t *testing.T) bareRoot {
 	if err := os.Symlink("/", inside); err != nil {
 		t.Fatal(err)
 	}
-	return r
 }
 
 func (r bareRoot) run(args ...string) string {
@@ -164,12 +207,14 @@ func (r bareRoot) install(deb string) {
 	}
 }
 
+// enabled is there if the service is.
+const enabled = "/etc/systemd/system/multi-user.target.wants/holdfast-controller@c1.service"
+
 // enable does what systemctl enable does, which is not there.
 func (r bareRoot) enable() {
 	r.t.Helper()
-	wants := "/etc/systemd/system/multi-user.target.wants"
-	r.run("mkdir", "-p", wants)
-	r.run("ln", "-s", "/usr/lib/systemd/system/holdfast-controller@.service", wants+"/holdfast-controller@c1.service")
+	r.run("mkdir", "-p", filepath.Dir(enabled))
+	r.run("ln", "-s", "/usr/lib/systemd/system/holdfast-controller@.service", enabled)
 }
 
 // entry writes a program that is holdfast inside, with the rights of the service, for a cluster with its files in dir.
@@ -187,12 +232,12 @@ exec chroot %[1]s setpriv --reuid holdfast --regid holdfast --init-groups --inh-
 	return name
 }
 
-// files are the names of all that is there, except what dpkg writes for itself.
+// files are the names of all that is there, except what dpkg and rpm write for themselves.
 func (r bareRoot) files() (list []string) {
 	r.t.Helper()
 	err := filepath.WalkDir(r.dir, func(name string, d fs.DirEntry, err error) error {
 		name = strings.TrimPrefix(name, r.dir)
-		if strings.HasPrefix(name, "/var/lib/dpkg/") || strings.HasPrefix(name, "/proc/") {
+		if slices.Contains([]string{"/var/lib/dpkg", "/var/lib/rpm", "/proc"}, name) {
 			return fs.SkipDir
 		}
 		list = append(list, name)
@@ -232,12 +277,8 @@ func releases(t *testing.T) (first, second string) {
 	release := func(clone, out string) string {
 		t.Helper()
 		shell(t, clone, nil, "make", "packages", "DIST="+out)
-		debs, err := filepath.Glob(filepath.Join(out, "*.deb"))
-		if err != nil || len(debs) != 1 {
-			t.Fatalf("packages %v: %v", debs, err)
-		}
 		shell(t, out, nil, "sha256sum", "--check", "--quiet", "SHA256SUMS")
-		return debs[0]
+		return packaged(t, filepath.Join(out, "SHA256SUMS"), "*.deb")
 	}
 	shell(t, one, nil, "git", "tag", "v0.9.0")
 	first = release(one, filepath.Join(dir, "first"))
