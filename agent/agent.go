@@ -112,9 +112,9 @@ func (c Config) validate() error {
 		return fmt.Errorf("agent: an event buffer of %d events and %d bytes is too small: at least 4 events and %d "+
 			"bytes, two of the largest messages",
 			c.BufferEvents, c.BufferBytes, 2*openflow.MaxMessageLen)
-	case c.EchoInterval >= c.SilentAfter:
-		return fmt.Errorf("agent: EchoInterval %v must be less than SilentAfter %v, or every quiet peer counts as dead",
-			c.EchoInterval, c.SilentAfter)
+	}
+	if err := ofconn.CheckEcho(c.EchoInterval, c.SilentAfter); err != nil {
+		return fmt.Errorf("agent: %w", err)
 	}
 	return nil
 }

@@ -523,6 +523,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{},
 		{Controllers: []string{"x"}, BufferBytes: 100},
 		{Controllers: []string{"x"}, EchoInterval: time.Minute},
+		{Controllers: []string{"x"}, EchoInterval: 3 * time.Second, SilentAfter: 5 * time.Second},
 	} {
 		if _, err := agent.New(cfg); err == nil {
 			t.Errorf("%+v passed", cfg)

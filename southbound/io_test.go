@@ -292,7 +292,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(t.Context(), ln, Config{EchoInterval: time.Minute}, &bed{}); err == nil {
+	if err := Serve(t.Context(), ln, Config{EchoInterval: 3 * time.Second}, &bed{}); err == nil {
 		t.Fatal("it passed")
 	}
 }

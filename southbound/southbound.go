@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -181,10 +182,8 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if c.EchoInterval >= c.SilentAfter {
-		return fmt.Errorf("southbound: EchoInterval %v must be less than SilentAfter %v, or every quiet switch "+
-			"counts as dead",
-			c.EchoInterval, c.SilentAfter)
+	if err := ofconn.CheckEcho(c.EchoInterval, c.SilentAfter); err != nil {
+		return fmt.Errorf("southbound: %w", err)
 	}
 	return nil
 }

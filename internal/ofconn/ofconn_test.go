@@ -274,3 +274,15 @@ func TestWatchedAfterStandstill(t *testing.T) {
 		}
 	})
 }
+
+func TestCheckEcho(t *testing.T) {
+	for _, c := range []struct {
+		interval, silentAfter time.Duration
+		ok                    bool
+	}{{1, 5, true}, {2180, 5000, true}, {2187, 5000, true}, {2188, 5000, false}, {3, 5, false}, {5, 5, false}} {
+		err := CheckEcho(c.interval*time.Millisecond, c.silentAfter*time.Millisecond)
+		if (err == nil) != c.ok {
+			t.Errorf("EchoInterval %d of SilentAfter %d: %v", c.interval, c.silentAfter, err)
+		}
+	}
+}
