@@ -261,6 +261,14 @@ func (c *Core) Newest() (epoch, seq uint64) {
 	return s.epoch, c.events.Last() - s.before
 }
 
+// Oldest returns the oldest epoch that has not ended, or of which events are kept. 0: there is none.
+func (c *Core) Oldest() uint64 {
+	if len(c.epochs) == 0 {
+		return 0
+	}
+	return c.epochs[0].epoch
+}
+
 // attach describes the newest epoch for ATTACH.
 func (c *Core) attach() experimenter.Attach {
 	s := c.epochs[len(c.epochs)-1]

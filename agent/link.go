@@ -32,12 +32,7 @@ func (l *link) keepConnected(ctx context.Context) {
 	defer stop()
 	for told := ""; l.waitToDial(ctx); {
 		err := l.run(ctx)
-		d.mu.Lock()
-		pause, over := l.End(err)
-		d.changed.Broadcast()
-		announced := l.announced
-		l.announced = false
-		d.unlock()
+		announced, pause, over := l.ended(err)
 		if ctx.Err() != nil {
 			return
 		}
@@ -56,6 +51,20 @@ func (l *link) keepConnected(ctx context.Context) {
 		}
 		l.rest(ctx, pause)
 	}
+}
+
+// ended says that a connection has ended, or was not made; see Controller.End. announced is whether the log was told that
+// it had been made.
+func (l *link) ended(err error) (announced bool, pause time.Duration, over error) {
+	d := l.d
+	d.mu.Lock()
+	defer d.unlock()
+	d.look()
+	pause, over = l.End(err)
+	d.traces.forget(d.session.Oldest())
+	d.changed.Broadcast()
+	announced, l.announced = l.announced, false
+	return announced, pause, over
 }
 
 // rest is the pause before the controller is dialled again.

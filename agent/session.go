@@ -146,6 +146,9 @@ func (s *Session) Epoch() uint64 { return s.core.Epoch() }
 // Newest returns the newest epoch, and the sequence of the last event in it.
 func (s *Session) Newest() (epoch, seq uint64) { return s.core.Newest() }
 
+// Oldest is Core.Oldest.
+func (s *Session) Oldest() uint64 { return s.core.Oldest() }
+
 // Logged is the newest event that a master has acknowledged.
 func (s *Session) Logged() experimenter.Ack { return s.core.acked }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/trace"
@@ -50,4 +51,10 @@ func (d *device) look() {
 	if t.open = t.open[n:]; len(t.open) == 0 {
 		t.open = nil
 	}
+}
+
+// forget is called when the session may have discarded events: those of epochs before the oldest that is left, or all if
+// none is. They were not logged, so they get no span. look has ended the spans of those that were.
+func (t *traces) forget(oldest uint64) {
+	t.open = slices.DeleteFunc(t.open, func(e tracedEvent) bool { return oldest == 0 || e.Epoch < oldest })
 }
