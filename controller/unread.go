@@ -20,7 +20,7 @@ const (
 	unreadSmall = 16 << 20 // for answers up to largeMessage
 )
 
-var errUnread = errors.New("clients have not read the answers that they asked this controller for, and it keeps no more")
+var errUnread = errors.New("answers that clients of this controller have not read take all the memory for answers")
 
 // unread bounds the memory of answers until their clients have read them, or until the write timeout of the server. It
 // encodes an answer, so that the memory is known, and refuses it if there is no room. An answer counts as half of the
