@@ -32,6 +32,8 @@ type traced struct {
 	term         uint64
 	stock        bool // no agent writes the first span
 	commands     []ledger.Commanded
+	turns        []ledger.Turn
+	elapsed      time.Duration // when it began, by the clock of turns
 }
 
 // tracedCommand is a command that is on its way to its switch.
@@ -44,13 +46,14 @@ type tracedCommand struct {
 
 // trace executes an event, and follows it if that is logged. Duplicates are not, and what Unordered handlers do is not.
 func (c *Core) trace(e trace.Event, msg []byte, stock bool, execute func() error) error {
-	began := time.Now()
+	began, elapsed := time.Now(), c.cfg.Elapsed()
 	c.ledger.Note(true)
 	err := execute()
 	commands, logged := c.ledger.Noted()
+	turns := c.ledger.Turns()
 	c.ledger.Note(false)
 	if t := &c.traces; err == nil && logged && t.n < maxTraced {
-		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands})
+		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands, turns, elapsed})
 	}
 	return err
 }
@@ -95,6 +98,15 @@ func (t *traces) tell(e traced, now time.Time) {
 	t.to.Put(trace.Span{Event: e.Event, Name: "execute", Start: e.began, End: e.ended,
 		Attributes: t.attributes(e.term, trace.Attribute{Name: trace.Message, Text: e.message},
 			trace.Attribute{Name: "commands", Value: uint64(len(e.commands))})})
+	for _, turn := range e.turns {
+		failed := uint64(0)
+		if turn.Failed {
+			failed = 1
+		}
+		t.to.Put(trace.Span{Event: e.Event, Name: "handle", Start: e.began.Add(turn.Began - e.elapsed),
+			End: e.began.Add(turn.Ended - e.elapsed), Attributes: t.attributes(e.term,
+				trace.Attribute{Name: trace.Actor, Text: turn.Actor.String()}, trace.Attribute{Name: "failed", Value: failed})})
+	}
 	t.to.Put(trace.Span{Event: e.Event, Name: "log", Start: e.ended, End: now, Attributes: t.attributes(e.term)})
 	for _, cmd := range e.commands {
 		list := t.commands[cmd.Switch]

@@ -411,10 +411,12 @@ func (c *Core) attempt(app int) error {
 	}
 	c.tx.begin(c, app)
 	m := &c.tx.begun
+	noted := c.turn()
 	c.tx.resume(true)
 	stack, err := c.protect(app)
 	c.tx.pause()
 	c.tx.endTimed()
+	noted(err)
 	if err == nil {
 		err = c.flush()
 	}

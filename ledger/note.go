@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -14,7 +15,14 @@ type Commanded struct {
 	Seq    uint64
 }
 
-// maxNoted bounds what is noted. Commands beyond it are executed as all others.
+// Turn is what one actor has done because of an event, until its handlers returned.
+type Turn struct {
+	Actor        Actor
+	Began, Ended time.Duration // by the function that Instrument has got
+	Failed       bool          // it was taken back
+}
+
+// maxNoted bounds what is noted: commands, and turns. What is beyond is executed as all others.
 const maxNoted = 1024
 
 // notes are what an event has led to, for a caller that follows it.
@@ -22,6 +30,7 @@ type notes struct {
 	on     bool
 	logged bool
 	list   []Commanded
+	turns  []Turn
 }
 
 // Note begins to note what an event leads to, or ends it.
@@ -37,6 +46,23 @@ func (c *Core) Noted() (commands []Commanded, logged bool) {
 		sw := c.state.find(n.Switch)
 		return sw == nil || sw.epoch != n.Epoch || sw.queue.Last() < n.Seq
 	}), c.notes.logged
+}
+
+// Turns returns which actors have handled something since Note, in that order. It is empty without Instrument.
+func (c *Core) Turns() []Turn { return c.notes.turns }
+
+// turn notes what an application does from now on, until the returned function is called. If no actor handles the input,
+// nothing is noted.
+func (c *Core) turn() (end func(err error)) {
+	if !c.notes.on || c.elapsed == nil || len(c.notes.turns) >= maxNoted {
+		return func(error) {}
+	}
+	began := c.elapsed()
+	return func(err error) {
+		if c.tx.counted.entered {
+			c.notes.turns = append(c.notes.turns, Turn{c.tx.Actor(), began, c.elapsed(), err != nil})
+		}
+	}
 }
 
 func (n *notes) add(sw *switchState) {

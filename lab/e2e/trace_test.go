@@ -85,7 +85,7 @@ func (c *traceCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whole counts the traces that have a first span, execution, log, and so many commands, all of them its children.
+// whole counts the traces that have a first span, execution, handlers, log, and so many commands, all of them its children.
 func (c *traceCollector) whole(commands int) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *traceCollector) whole(commands int) (n int) {
 		}
 	}
 	for _, t := range all {
-		if t.root != "" && t.names["execute"] > 0 && t.names["log"] > 0 && t.names["command"] >= commands {
+		if t.root != "" && t.names["execute"] > 0 && t.names["handle"] > 0 && t.names["log"] > 0 && t.names["command"] >= commands {
 			n++
 		}
 	}
