@@ -43,8 +43,8 @@ func (e *Encoded) SizeIn(json bool) int {
 	return len(b)
 }
 
-// EncodedOnce is a message that goes to one client, and is encoded before it is sent. A handler may have it as an answer. It
-// must not be sent twice.
+// EncodedOnce is a message that goes to one client, and is encoded before it is sent. A handler may have it as an
+// answer. It must not be sent twice.
 type EncodedOnce struct {
 	json  bool
 	bytes []byte

@@ -85,7 +85,7 @@ func (u *unread) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		case proto.Message:
 			a, err := api.EncodeOnce(m, of.json)
 			if err != nil {
-				return nil, err
+				return nil, connect.NewError(connect.CodeInternal, err)
 			}
 			r, size = connect.NewResponse(a), a.Size()
 		}
