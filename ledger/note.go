@@ -51,8 +51,8 @@ func (c *Core) Noted() (commands []Commanded, logged bool) {
 // Turns returns which actors have handled something since Note, in that order. It is empty without Instrument.
 func (c *Core) Turns() []Turn { return c.notes.turns }
 
-// turn notes what an application does from now on, until the returned function is called. If no actor handles the input,
-// nothing is noted.
+// turn notes what an application does from now on, until the returned function is called. If no actor handles the
+// input, nothing is noted.
 func (c *Core) turn() (end func(err error)) {
 	if !c.notes.on || c.elapsed == nil || len(c.notes.turns) >= maxNoted {
 		return func(error) {}

@@ -85,7 +85,8 @@ func (c *traceCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// whole counts the traces that have a first span, execution, handlers, log, and so many commands, all of them its children.
+// whole counts the traces that have a first span, execution, handlers, log, and so many commands, all of them its
+// children.
 func (c *traceCollector) whole(commands int) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
