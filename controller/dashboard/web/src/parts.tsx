@@ -106,6 +106,11 @@ export function Facts({ list }: { list: [string, ComponentChildren][] }) {
   );
 }
 
+// short is a datapath id without the zeros before it.
+export function short(id: string | undefined): string {
+  return id?.replace(/^0+(?=.)/, "") ?? "";
+}
+
 export function SwitchLink({ id }: { id: string }) {
   return <a href={href("switches", id)}>{id}</a>;
 }

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { Problem } from "./actors";
 import type { PathFailure, Paths, Protection, Way } from "./api";
 import type { Model } from "./model";
-import { Badge, SwitchLink, Table, usePolled } from "./parts";
+import { Badge, SwitchLink, Table, short, usePolled } from "./parts";
 import { href } from "./route";
 
 // Drawn is a line of the map from one switch to another.
@@ -27,11 +27,6 @@ function verdict(p: Paths): { text: string; tone: "good" | "bad" | "warn" } {
   if (survived === p.failures.length) return { text: "protected", tone: "good" };
   if (survived === 0) return { text: "unprotected", tone: "bad" };
   return { text: `unprotected from ${p.failures.length - survived} of ${p.failures.length} failures`, tone: "warn" };
-}
-
-// short is a datapath id without the zeros before it.
-function short(id: string | undefined): string {
-  return id?.replace(/^0+(?=.)/, "") ?? "";
 }
 
 function wayText(w: Way | null | undefined): string {

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { Layout } from "./layout";
 import type { Model } from "./model";
-import { SwitchLink } from "./parts";
+import { SwitchLink, short } from "./parts";
 import { Ask, Pair, Protected, pairOf } from "./paths";
 import type { Drawn } from "./paths";
 import { href } from "./route";
@@ -254,6 +254,7 @@ class Drawing {
     to.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.paths(to, view);
     this.switches(to, view);
+    this.canvas.dataset["drawn"] = String(this.layout.nodes.length); // a test measures how long that takes
   }
 
   private links([scale, left, top]: View, ratio: number): void {
@@ -306,12 +307,13 @@ class Drawing {
   private switches(to: CanvasRenderingContext2D, [scale, left, top]: View): void {
     const r = Math.min(11, Math.max(2.5, scale / 5));
     for (const n of this.layout.nodes) this.node(to, n.id, n.x * scale + left, n.y * scale + top, r);
-    if (scale < 34) return;
+    const longest = this.layout.nodes.reduce((most, n) => Math.max(most, short(n.id).length), 0);
+    if (scale < Math.max(20, 8 * longest + 4)) return; // names would cover each other
     to.font = "12px system-ui, sans-serif";
     to.textAlign = "center";
     to.fillStyle = this.colors["text"] ?? "gray";
     for (const n of this.layout.nodes) {
-      to.fillText(n.id, n.x * scale + left, n.y * scale + top + r + (this.selected.includes(n.id) ? 19 : 14));
+      to.fillText(short(n.id), n.x * scale + left, n.y * scale + top + r + (this.selected.includes(n.id) ? 19 : 14));
     }
   }
 
