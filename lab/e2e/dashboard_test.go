@@ -2,11 +2,18 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/browser"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // TestDashboard: Chromium loads the page from a follower, and shows who leads within a second after that is known when
@@ -44,4 +51,72 @@ func TestDashboard(t *testing.T) {
 	for _, problem := range page.Problems() {
 		t.Errorf("the console says %s", problem)
 	}
+}
+
+// TestPageOfThousand prints how long the map of 1,000 switches and 2,000 links takes from the navigation until it is
+// drawn, with a controller that has them all: of five times, the shortest and the median. The shortest has to be below a
+// second. HOLDFAST_MATRIX=all runs it.
+func TestPageOfThousand(t *testing.T) {
+	chromium := browser.Find()
+	switch {
+	case !everything:
+		t.Skip("HOLDFAST_MATRIX=all is not set")
+	case chromium == "":
+		t.Skip("there is no Chromium: apt-get install chromium")
+	}
+	const columns, rows = 40, 25
+	s := startCluster(t, cluster.Config{Agents: 1, Apps: []string{"topology"}})
+	torus(s, columns, rows)
+	for began := time.Now(); s.linkEnds() < 4*columns*rows; await.Pause(began) {
+		if time.Since(began) > 5*time.Minute { // on a busy machine the probes of a thousand switches take long
+			t.Fatalf("%d directions of links are known, not %d", s.linkEnds(), 4*columns*rows)
+		}
+	}
+	page, err := browser.Open(s.ctx, chromium, t.TempDir())
+	s.check(err)
+	t.Cleanup(func() { s.check(page.Close()) })
+	leader := s.leader()
+	var took []float64
+	for i := range 5 {
+		s.check(page.Go(fmt.Sprintf("http://%s/dashboard/?%d#/topology", leader.API, i)))
+		var ms float64
+		s.check(page.Eval(fmt.Sprintf(`new Promise(done => { const look = () =>
+			document.querySelector("canvas")?.dataset.drawn === "%d" ? done(performance.now()) : setTimeout(look, 2)
+			look() })`, columns*rows), &ms))
+		took = append(took, ms)
+	}
+	slices.Sort(took)
+	t.Logf("the map of %d switches is drawn after %.0f ms, the median of five is %.0f ms", columns*rows, took[0], took[2])
+	if took[0] > 1000 {
+		t.Error("that is more than a second")
+	}
+	for _, problem := range page.Problems() {
+		t.Errorf("the console says %s", problem)
+	}
+}
+
+// torus starts switches with four links each, at the agent.
+func torus(s *testCluster, columns, rows int) {
+	s.t.Helper()
+	var all []*vswitch.Runner
+	for i := range columns * rows {
+		r := vswitch.StartRunner(vswitch.RunnerConfig{Controllers: []string{s.Agents()[0].Listen},
+			Switch: vswitch.Config{DatapathID: openflow.DatapathID(i + 1), Ports: vswitch.Ports(i+1, 4)}})
+		s.t.Cleanup(r.Close)
+		all = append(all, r)
+	}
+	for i, r := range all {
+		east := i - i%columns + (i+1)%columns
+		for n, to := range []int{east, (i + columns) % len(all)} {
+			vswitch.Connect(r.Port(of13.Port(2*n+1)), all[to].Port(of13.Port(2*n+2)))
+		}
+	}
+}
+
+// linkEnds counts the directions of links that application topology knows.
+func (s *testCluster) linkEnds() int {
+	s.t.Helper()
+	m, err := s.leader().Client().GetTopology(s.ctx, &emptypb.Empty{})
+	s.check(err)
+	return len(m.Links)
 }
