@@ -145,6 +145,13 @@ export class Layout {
     });
   }
 
+  // spacing is how far apart nodes are: if they fill the bounds evenly, or are in a row.
+  spacing(): number {
+    const b = this.bounds();
+    const [w, h, n] = [b.right - b.left, b.bottom - b.top, this.nodes.length];
+    return Math.max(Math.sqrt((w * h) / n), Math.max(w, h) / n);
+  }
+
   bounds(): { left: number; top: number; right: number; bottom: number } {
     const b = { left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity };
     for (const n of this.nodes) {

@@ -308,7 +308,7 @@ class Drawing {
     const r = Math.min(11, Math.max(2.5, scale / 5));
     for (const n of this.layout.nodes) this.node(to, n.id, n.x * scale + left, n.y * scale + top, r);
     const longest = this.layout.nodes.reduce((most, n) => Math.max(most, short(n.id).length), 0);
-    if (scale < Math.max(20, 8 * longest + 4)) return; // names would cover each other
+    if (scale * this.layout.spacing() < Math.max(20, 8 * longest + 4)) return; // names would cover each other
     to.font = "12px system-ui, sans-serif";
     to.textAlign = "center";
     to.fillStyle = this.colors["text"] ?? "gray";
