@@ -31,19 +31,31 @@ func TestInstall(t *testing.T) {
 	root := newBareRoot(t)
 	first, second := releases(t)
 	before := root.files()
-	root.install(first)
-	root.is("v0.9.0")
-	if got := root.run("dpkg", "--verify", "holdfast"); got != "" {
-		t.Errorf("dpkg --verify: %s", got)
+	for _, part := range []struct {
+		name string
+		run  func(bareRoot)
+	}{
+		{"deb", func(r bareRoot) { r.runsDeb(first, second, before) }},
+		{"image", func(r bareRoot) { r.runsImage(packaged(t, second, "*.oci.tar")) }},
+		{"rpm", func(r bareRoot) { r.runsRPM(packaged(t, first, "*.rpm"), packaged(t, second, "*.rpm"), before) }},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(bareRoot{t, root.dir}) })
 	}
-	root.runs(second)
-	root.enable()
-	root.run("dpkg", "--remove", "holdfast")
-	root.leavesState(before)
-	root.run("dpkg", "--purge", "holdfast")
-	root.leavesState(before)
-	root.runsImage(packaged(t, second, "*.oci.tar"))
-	root.runsRPM(packaged(t, first, "*.rpm"), packaged(t, second, "*.rpm"), before)
+}
+
+// runsDeb installs the package for Debian, upgrades it under a cluster, and removes it.
+func (r bareRoot) runsDeb(first, second string, before []string) {
+	r.install(first)
+	r.is("v0.9.0")
+	if got := r.run("dpkg", "--verify", "holdfast"); got != "" {
+		r.t.Errorf("dpkg --verify: %s", got)
+	}
+	r.runs(second)
+	r.enable()
+	r.run("dpkg", "--remove", "holdfast")
+	r.leavesState(before)
+	r.run("dpkg", "--purge", "holdfast")
+	r.leavesState(before)
 }
 
 // is checks which release is installed.
