@@ -118,7 +118,7 @@ func (p *Page) attach(out io.Reader) error {
 				return err
 			}
 		}
-		return nil
+		return p.do("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil) // see Busy
 	}
 	return errors.New("the browser has no page")
 }
@@ -247,6 +247,25 @@ func (p *Page) Eval(expression string, result any) error {
 func (p *Page) Until(expression string) error {
 	return p.Eval(`new Promise(done => { const look = () => { try { if (`+expression+`) return done(true) } catch {}
 		setTimeout(look, 10) }; look() })`, nil)
+}
+
+// Busy is how long the page has used a processor, which does not depend on what else the machine does.
+func (p *Page) Busy() (time.Duration, error) {
+	var r struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	if err := p.do("Performance.getMetrics", nil, &r); err != nil {
+		return 0, err
+	}
+	for _, m := range r.Metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * float64(time.Second)), nil
+		}
+	}
+	return 0, errors.New("the browser does not tell how busy it is")
 }
 
 // Scheme makes the page light or dark, of a size in pixels.

@@ -138,7 +138,6 @@ func open(t *testing.T, k int, scheme, token string) *Page {
 		server.Close()
 	})
 	check(t, page.Scheme(scheme, 1280, 800))
-	check(t, page.do("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil))
 	check(t, page.Go(server.URL+dashboard.Path))
 	return page
 }
@@ -165,7 +164,9 @@ func TestViews(t *testing.T) {
 			t.Parallel()
 			page := open(t, k, scheme, "")
 			check(t, page.Until(`document.querySelector(".state").textContent === "live"`))
-			loaded, after := busy(t, page), 0.0
+			loaded, err := page.Busy()
+			check(t, err)
+			var after float64
 			check(t, page.Eval(`performance.now()`, &after))
 			t.Logf("to show %d switches the page needs %v of a processor, and %.0f ms", 5*k*k/4, loaded, after)
 			if loaded > time.Second {
@@ -222,35 +223,19 @@ func visit(t *testing.T, page *Page, scheme, view string) {
 	picture(t, page, scheme+"-"+strings.ReplaceAll(cmp.Or(view, "overview"), "/", "-"))
 }
 
-// busy is how long the page has used a processor, which does not depend on what else the machine does.
-func busy(t *testing.T, page *Page) time.Duration {
-	t.Helper()
-	var r struct {
-		Metrics []struct {
-			Name  string
-			Value float64
-		}
-	}
-	check(t, page.do("Performance.getMetrics", nil, &r))
-	for _, m := range r.Metrics {
-		if m.Name == "TaskDuration" {
-			return time.Duration(m.Value * float64(time.Second))
-		}
-	}
-	t.Fatal("the browser does not tell how busy it is")
-	return 0
-}
-
 // fluent measures how busy the page is while the map is moved and zoomed.
 func fluent(t *testing.T, page *Page) {
 	t.Helper()
 	const frames = 60
-	before := busy(t, page)
+	before, err := page.Busy()
+	check(t, err)
 	check(t, page.Eval(fmt.Sprintf(`(async () => { const c = document.querySelector("canvas")
 		for (let i = 0; i < %d; i++) {
 			c.dispatchEvent(new KeyboardEvent("keydown", { key: ["+", "ArrowLeft", "-"][i %% 3], bubbles: true }))
 			await new Promise(requestAnimationFrame) } return 0 })()`, frames), nil))
-	frame := (busy(t, page) - before) / frames
+	after, err := page.Busy()
+	check(t, err)
+	frame := (after - before) / frames
 	t.Logf("a frame of the map needs %v of a processor", frame)
 	if frame > 33*time.Millisecond {
 		t.Error("that is too long for 30 in a second")
