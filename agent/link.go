@@ -53,8 +53,8 @@ func (l *link) keepConnected(ctx context.Context) {
 	}
 }
 
-// ended says that a connection has ended, or was not made; see Controller.End. announced is whether the log was told that
-// it had been made.
+// ended says that a connection has ended, or was not made; see Controller.End. announced is whether the log was told
+// that it had been made.
 func (l *link) ended(err error) (announced bool, pause time.Duration, over error) {
 	d := l.d
 	d.mu.Lock()

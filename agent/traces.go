@@ -53,8 +53,8 @@ func (d *device) look() {
 	}
 }
 
-// forget is called when the session may have discarded events: those of epochs before the oldest that is left, or all if
-// none is. They were not logged, so they get no span. look has ended the spans of those that were.
+// forget is called when the session may have discarded events: those of epochs before the oldest that is left, or all
+// if none is. They were not logged, so they get no span. look has ended the spans of those that were.
 func (t *traces) forget(oldest uint64) {
 	t.open = slices.DeleteFunc(t.open, func(e tracedEvent) bool { return oldest == 0 || e.Epoch < oldest })
 }

@@ -53,7 +53,8 @@ func (c *Core) trace(e trace.Event, msg []byte, stock bool, execute func() error
 	turns := c.ledger.Turns()
 	c.ledger.Note(false)
 	if t := &c.traces; err == nil && logged && t.n < maxTraced {
-		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands, turns, elapsed})
+		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands, turns,
+			elapsed})
 	}
 	return err
 }
@@ -99,13 +100,12 @@ func (t *traces) tell(e traced, now time.Time) {
 		Attributes: t.attributes(e.term, trace.Attribute{Name: trace.Message, Text: e.message},
 			trace.Attribute{Name: "commands", Value: uint64(len(e.commands))})})
 	for _, turn := range e.turns {
-		failed := uint64(0)
+		more := []trace.Attribute{{Name: trace.Actor, Text: turn.Actor.String()}}
 		if turn.Failed {
-			failed = 1
+			more = append(more, trace.Attribute{Name: "failed", Value: 1})
 		}
 		t.to.Put(trace.Span{Event: e.Event, Name: "handle", Start: e.began.Add(turn.Began - e.elapsed),
-			End: e.began.Add(turn.Ended - e.elapsed), Attributes: t.attributes(e.term,
-				trace.Attribute{Name: trace.Actor, Text: turn.Actor.String()}, trace.Attribute{Name: "failed", Value: failed})})
+			End: e.began.Add(turn.Ended - e.elapsed), Attributes: t.attributes(e.term, more...)})
 	}
 	t.to.Put(trace.Span{Event: e.Event, Name: "log", Start: e.ended, End: now, Attributes: t.attributes(e.term)})
 	for _, cmd := range e.commands {

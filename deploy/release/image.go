@@ -135,7 +135,8 @@ func writeImage(to string, files []imageFile, version string, date time.Time) er
 		{name: "blobs/", mode: 0o755}, {name: "blobs/sha256/", mode: 0o755}}
 	add := func(kind string, data []byte) descriptor {
 		sum := digest(data)
-		archive = append(archive, imageFile{name: "blobs/" + strings.Replace(sum, ":", "/", 1), mode: 0o644, data: data})
+		name := "blobs/" + strings.Replace(sum, ":", "/", 1)
+		archive = append(archive, imageFile{name: name, mode: 0o644, data: data})
 		return descriptor{Type: kind, Digest: sum, Size: len(data)}
 	}
 	var layer, compressed bytes.Buffer

@@ -1,5 +1,6 @@
 // Command release makes what is given to those who operate Holdfast: a package for Debian and one for RPM, a container
-// image, the binary, its bill of materials, and the checksums of all of these. `make packages` runs it in the folder of the module.
+// image, the binary, its bill of materials, and the checksums of all of these. `make packages` runs it in the folder of
+// the module.
 //
 // The same commit and the same release of Go give the same bytes, in whatever folder, on whatever machine.
 package main

@@ -27,14 +27,15 @@ func NewWatched(conn net.Conn, silentAfter time.Duration) *Watched {
 	return &Watched{conn: conn, silentAfter: silentAfter}
 }
 
-// CheckEcho returns an error if a live peer would be taken for a silent one. Who asks every interval, and only if it has
-// heard nothing in the last one, may ask after two of them, and a Watched waits for at least seven eighths of its time.
+// CheckEcho returns an error if a live peer could be taken for a silent one. An end looks once in each interval, and
+// sends an echo request if it has heard nothing since the last look. So the request may leave after two intervals, and
+// a Watched waits for at least seven eighths of its time.
 func CheckEcho(interval, silentAfter time.Duration) error {
 	if 2*interval < silentAfter-silentAfter/8 {
 		return nil
 	}
-	return fmt.Errorf("EchoInterval %v is too long for SilentAfter %v: twice the interval must be less than seven eighths "+
-		"of it, or quiet peers that live count as dead; use less than %v", interval, silentAfter,
+	return fmt.Errorf("EchoInterval %v is too long for SilentAfter %v: twice the interval must be less than seven "+
+		"eighths of it, or quiet peers that live count as dead; use less than %v", interval, silentAfter,
 		(silentAfter-silentAfter/8)/2)
 }
 

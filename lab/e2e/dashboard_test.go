@@ -53,9 +53,9 @@ func TestDashboard(t *testing.T) {
 }
 
 // TestPageOfThousand prints how long the map of 1,000 switches and 2,000 links takes from the navigation until it is
-// drawn, with a controller that has them all, and how much of that the page uses a processor: the shortest of three, each
-// in a browser that has seen nothing. Both have to be below a second; the first only if the machine does nothing else,
-// so the test checks the second. HOLDFAST_MATRIX=all runs it.
+// drawn, with a controller that has them all, and for how long the page uses a processor: the shortest of three, each
+// in a browser of its own. Both have to be below a second: the first on a machine that does nothing else, so the test
+// checks the second. HOLDFAST_MATRIX=all runs it.
 func TestPageOfThousand(t *testing.T) {
 	chromium := browser.Find()
 	switch {
