@@ -64,8 +64,17 @@ func (r *routes) handle(pattern string, h http.Handler) {
 
 func (c *Controller) serveAPI(l net.Listener) *apiServer {
 	a := newAPI(c)
+	a.web = a.server()
 	a.start(l)
 	return a
+}
+
+// server returns one that has not started.
+func (a *apiServer) server() *web {
+	// Streams have no write timeout, see watch. Pings find out that a client of HTTP/2 is gone.
+	return newWeb(a.c.log, &http.Server{Handler: a.c.guarded(a.routes()), ReadTimeout: 5 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: connected,
+		Protocols: protocols(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 }
 
 // sendBuffer bounds what the kernel keeps for a client that does not read: Linux takes twice as many bytes. Otherwise
@@ -100,10 +109,6 @@ func newAPI(c *Controller) *apiServer {
 	a.topology = share(c.topology, func(t *api.Topology) proto.Message { return t })
 	a.protection = share(c.protection, func(p *api.Protection) proto.Message { return p })
 	a.tables = share(c.listTables, func(t *api.TableList) proto.Message { return t })
-	// Streams have no write timeout, see watch. Pings find out that a client of HTTP/2 is gone.
-	a.web = newWeb(c.log, &http.Server{Handler: c.guarded(a.routes()), ReadTimeout: 5 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, ConnContext: connected,
-		Protocols: protocols(), HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter}})
 	return a
 }
 

@@ -23,6 +23,7 @@ func rowsAPI(t *testing.T) (a *apiServer, body string) {
 	t.Helper()
 	ending, end := context.WithCancel(t.Context())
 	a = newAPI(&Controller{log: quiet, ending: ending, journal: newJournal("c1")})
+	a.web = a.server()
 	table := Tables{Application: "big"}
 	for i := range 600 {
 		table.Rows = append(table.Rows, ledger.Row{Table: "t", Cell: ledger.Key{A: uint64(i)},
