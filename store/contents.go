@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -60,7 +59,7 @@ func Contents(rows iter.Seq[ledger.Row]) ([]NamespaceContents, error) {
 			namespaces[ns].Revision += revision
 		case tableTable:
 			ns, _ := namespaceOf(r.Cell.S)
-			t, err := storedTable(r)
+			t, err := decodeTable(r.Cell.S, r.Field.S, r.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -90,14 +89,6 @@ func Contents(rows iter.Seq[ledger.Row]) ([]NamespaceContents, error) {
 		list = append(list, *n)
 	}
 	return list, nil
-}
-
-func storedTable(r ledger.Row) (*table, error) {
-	t := new(table)
-	if err := json.Unmarshal(r.Value, t); err != nil {
-		return nil, fmt.Errorf("table %s of namespace %s is damaged: %w", r.Field.S, r.Cell.S, err)
-	}
-	return t, nil
 }
 
 // Range says which rows of a table are asked for.
@@ -137,7 +128,7 @@ func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
 		if ns, _ := namespaceOf(r.Cell.S); r.Table != tableTable || r.Field.S != q.Table || ns != q.Namespace {
 			continue
 		}
-		t, err := storedTable(r)
+		t, err := decodeTable(r.Cell.S, r.Field.S, r.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -124,14 +124,23 @@ func (n *namespace) decoded(name string, b []byte) (*table, error) {
 	if t := n.app.tables[id]; t != nil && bytes.Equal(t.encoded, b) {
 		return t, nil
 	}
-	t := &table{encoded: b}
-	if err := json.Unmarshal(b, t); err != nil {
-		return nil, damaged("table "+name, n.name, err)
+	t, err := decodeTable(n.name, name, b)
+	if err != nil {
+		return nil, err
 	}
 	if len(n.app.tables) >= maxDecoded {
 		clear(n.app.tables)
 	}
 	n.app.tables[id] = t
+	return t, nil
+}
+
+// decodeTable decodes a table of a namespace or bucket that is stored so.
+func decodeTable(ns, name string, b []byte) (*table, error) {
+	t := &table{encoded: b}
+	if err := json.Unmarshal(b, t); err != nil {
+		return nil, damaged("table "+name, ns, err)
+	}
 	return t, nil
 }
 
