@@ -40,6 +40,7 @@ const (
 	elsewhere                    // it was not executed: the actor, or the leader, is elsewhere
 	busy                         // it was not executed: too many wait
 	lost                         // it may have been executed: the leader has changed
+	late                         // it may have been executed: there was no answer in time; not in payloads
 )
 
 // Outcome is the end of a call. Its message aliases the payload.
@@ -62,6 +63,8 @@ func (o Outcome) Reply() ([]byte, error) {
 		return nil, errCallBusy
 	case lost:
 		return nil, errCallLost
+	case late:
+		return nil, errCallLate
 	}
 	return o.message, nil
 }

@@ -23,6 +23,7 @@ type Calls struct {
 type waiting struct {
 	group uint64 // to which it was sent
 	done  func(Outcome)
+	late  *time.Timer // ends it; nil: who has begun it does
 }
 
 // NewCalls returns Calls with ids after last. That is random for each process, so that answers to an earlier one are
@@ -31,11 +32,21 @@ func NewCalls(last uint64) *Calls { return &Calls{last: last, waiting: map[uint6
 
 // Begin registers a call that is sent to a group. done is called once, with the outcome, unless End is called first.
 func (s *Calls) Begin(group uint64, done func(Outcome)) (id uint64) {
+	return s.beginWithin(group, 0, done)
+}
+
+// beginWithin is Begin for a call that ends if it is not answered within a time; 0: it does not.
+func (s *Calls) beginWithin(group uint64, within time.Duration, done func(Outcome)) (id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	s.waiting[s.last] = waiting{group, done}
-	return s.last
+	id = s.last
+	w := waiting{group: group, done: done}
+	if within > 0 {
+		w.late = time.AfterFunc(within, func() { s.finish(Outcome{id: id, kind: late}) })
+	}
+	s.waiting[id] = w
+	return id
 }
 
 // begin is Begin for who waits for the outcome.
@@ -45,19 +56,25 @@ func (s *Calls) begin(group uint64) (id uint64, done <-chan Outcome) {
 }
 
 // End forgets a call.
-func (s *Calls) End(id uint64) {
+func (s *Calls) End(id uint64) { s.remove(id) }
+
+// remove returns a call that does not wait any more; false if it has ended.
+func (s *Calls) remove(id uint64) (w waiting, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if w, waits = s.waiting[id]; !waits {
+		return w, false
+	}
 	delete(s.waiting, id)
+	if w.late != nil {
+		w.late.Stop()
+	}
+	return w, true
 }
 
 // finish ends a call, unless it has ended.
 func (s *Calls) finish(o Outcome) {
-	s.mu.Lock()
-	w, waits := s.waiting[o.id]
-	delete(s.waiting, o.id)
-	s.mu.Unlock()
-	if waits {
+	if w, waits := s.remove(o.id); waits {
 		w.done(o)
 	}
 }
@@ -166,6 +183,30 @@ func (c *Controller) call(ctx context.Context, q ledger.Call) ([]byte, error) {
 type backend struct{ *Controller }
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b.call(ctx, q) }
+
+func (b backend) Begin(q ledger.Call, within time.Duration, done func(answer []byte, err error)) bool {
+	group := uint64(0)
+	if b.several() {
+		at, known := b.lives(q.Actor)
+		if !known {
+			return false
+		}
+		group = at.Group
+	}
+	q.Caller = b.cfg.Consensus.ID
+	q.ID = b.calls.beginWithin(group, within, func(o Outcome) {
+		if o.Again() {
+			done(nil, ledger.ErrElsewhere)
+			return
+		}
+		done(o.Reply())
+	})
+	if b.sendCall(group, CallPayload(q)) {
+		return true
+	}
+	_, waits := b.calls.remove(q.ID)
+	return !waits // its time was over meanwhile, or the leader has changed, and done was told
+}
 
 func (b backend) Replica(a ledger.Actor) bool { return b.replica(a) != nil }
 

@@ -59,6 +59,10 @@ type Backend interface {
 	// Call has an actor execute a message, wherever it lives, and returns its reply. A call is executed at most once.
 	// The error is, or wraps, ErrCallFailed or ErrUnanswered; with any other one it was not executed.
 	Call(ctx context.Context, q Call) ([]byte, error)
+	// Begin is Call for who does not wait. done is called once, in any goroutine, with what Call returns, and must not
+	// wait either. Its error is ErrElsewhere if the call was not executed, and Call is to be used, which looks for the
+	// actor. So it is if Begin reports false; then done is not called.
+	Begin(q Call, within time.Duration, done func(answer []byte, err error)) bool
 	// Replica reports whether the group in which an actor lives has a replica at this controller.
 	Replica(a Actor) bool
 	// Read has a Reader answer a message from the replica at this controller. It reports false if there is none, or it

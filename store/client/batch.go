@@ -57,10 +57,8 @@ type batch struct {
 const maxBatch = store.MaxRequest / 4
 
 // next returns an encoded request that is to be sent on a connection: first those that were sent on others, then what
-// waits. It returns nil if there is none.
+// waits. It returns nil if there is none. c.mu is held.
 func (c *Client) next(on *connection) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i := range c.lanes {
 		l := &c.lanes[i]
 		// Nobody waits for these any more. Their numbers are acknowledged, so no late copy is executed.
@@ -173,10 +171,8 @@ func (c *Client) request(b *batch, on *connection) []byte {
 // requestHead is how many bytes a request needs besides its work, if the name of its namespace is not a very long one.
 const requestHead = 64
 
-// answered takes a response. If it returns an error, the connection is of no use.
+// answered takes a response. If it returns an error, the connection is of no use. c.mu is held.
 func (c *Client) answered(r *store.Response) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	l, i := c.find(r.ID)
 	if l == nil {
 		return nil // it came twice

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -40,8 +41,10 @@ type Client struct {
 	reopen               time.Time  // the next one could not be opened, and is asked for again from then on
 	replaced             []replaced // sessions before the present one, to be closed
 	batches              uint64
-	why                  error // the last attempt failed
-	some                 bool  // is answered since
+	why                  error       // the last attempt failed
+	some                 bool        // is answered since
+	on                   *connection // that is used; nil: none
+	sending              bool        // a goroutine sends, or is about to, until nothing is left
 
 	wake   chan struct{} // capacity 1: there is something to send
 	cancel context.CancelFunc
@@ -182,8 +185,11 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	}
 	c.mu.Lock()
 	c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
+	sends := c.begin()
 	c.mu.Unlock()
-	c.nudge()
+	if sends {
+		c.send()
+	}
 	select {
 	case <-w.done:
 		return w.outcomes, w.err
@@ -219,6 +225,34 @@ func (c *Client) nudge() {
 	case c.wake <- struct{}{}:
 	default:
 	}
+}
+
+// begin reports whether the caller is to call send: there is a connection, and no other goroutine sends. c.mu is held.
+func (c *Client) begin() bool {
+	if c.on == nil {
+		c.nudge()
+		return false
+	}
+	begins := !c.sending
+	c.sending = true
+	return begins
+}
+
+// send sends what waits, in the goroutine that has noticed it: to wake another one takes as long as to write.
+func (c *Client) send() {
+	runtime.Gosched() // others that are about to ask, because the same response came, do it first
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for on := c.on; on != nil; on = c.on {
+		r := c.next(on)
+		if r == nil {
+			break
+		}
+		c.mu.Unlock()
+		on.SendNow(r)
+		c.mu.Lock()
+	}
+	c.sending = false
 }
 
 // opRoom is how many bytes most encoded ops need at most.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -125,29 +124,26 @@ func (c *Client) serve(ctx context.Context) error {
 	on := &connection{s, make(chan error, 1)}
 	received := make(chan struct{})
 	go func() { defer close(received); on.failed <- c.receive(on) }() // until the stream is closed
-	defer func() { s.Close(); <-received }()
+	defer func() { c.use(nil); s.Close(); <-received }()
+	c.use(on)
 	late := time.NewTimer(answerTimeout)
 	defer late.Stop()
-	oldest, idle := uint64(0), 0 // at the last tick; ticks since something happened
+	var before progress // at the last tick
+	idle := 0           // ticks since something happened
 	for {
-		for r := c.next(on); r != nil; r = c.next(on) {
-			if err := s.Send(r); err != nil {
-				s.Close()
-				return fmt.Errorf("%s: %w", c.addresses[c.at], errors.Join(err, <-on.failed))
-			}
-		}
 		select {
-		case <-c.wake:
-			idle = 0
-			runtime.Gosched() // others that are about to ask, because the same response came, do it first
+		case <-c.wake: // it came before the connection
 		case err := <-on.failed:
 			return fmt.Errorf("%s: %w", c.addresses[c.at], err)
 		case <-late.C:
-			before := oldest
-			if oldest = c.oldest(); oldest == before && oldest != 0 {
+			now := c.progress()
+			if now.oldest == before.oldest && now.oldest != 0 {
 				return fmt.Errorf("%s has not answered for %v", c.addresses[c.at], answerTimeout)
 			}
-			if idle++; idle == maxIdle {
+			if idle++; now.batches != before.batches {
+				idle = 0
+			}
+			if before = now; idle == maxIdle {
 				return nil
 			}
 			late.Reset(answerTimeout)
@@ -157,30 +153,57 @@ func (c *Client) serve(ctx context.Context) error {
 	}
 }
 
-// oldest returns the id of the oldest request that is sent and not answered; 0 is none.
-func (c *Client) oldest() (id uint64) {
+// use makes callers send on a connection; nil: on none. It sends what waits, and what was sent on others.
+func (c *Client) use(on *connection) {
+	c.mu.Lock()
+	c.on = on
+	sends := on != nil && c.begin()
+	c.mu.Unlock()
+	if sends {
+		c.send()
+	}
+}
+
+// progress says what has happened.
+type progress struct {
+	oldest  uint64 // id of the oldest request that is sent and not answered; 0: none
+	batches uint64 // requests so far
+}
+
+func (c *Client) progress() progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	p := progress{batches: c.batches}
 	for i := range c.lanes {
 		for _, b := range c.lanes[i].sent {
-			if id == 0 || b.id < id {
-				id = b.id
+			if p.oldest == 0 || b.id < p.oldest {
+				p.oldest = b.id
 			}
 		}
 	}
-	return id
+	return p
 }
 
-// receive takes responses until one says, or the stream, that the controller is of no use.
+// receive takes responses until one says, or the stream, that the controller is of no use. It also sends what those ask
+// for who got an answer.
 func (c *Client) receive(on *connection) error {
+	defer c.use(nil)
 	for {
 		r, err := on.Receive()
 		if err != nil {
 			return err
 		}
-		if err := c.answered(&r); err != nil {
+		c.mu.Lock()
+		sends := c.begin() // first, so that the callers do not
+		if err = c.answered(&r); err != nil {
+			c.on = nil // nothing more is sent there
+		}
+		c.mu.Unlock()
+		if sends {
+			c.send()
+		}
+		if err != nil {
 			return err
 		}
-		c.nudge()
 	}
 }

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -64,6 +66,7 @@ func Open(ctx context.Context, dial Dial, address, token string, patience time.D
 	if err != nil {
 		return nil, cmp.Or(context.Cause(opening), err)
 	}
+	conn = rawconn.Of(conn)
 	in, err := upgrade(opening, conn, address, token)
 	if err != nil {
 		_ = conn.Close()
@@ -128,6 +131,10 @@ var ErrDenied = errors.New("the controller refuses this client")
 // Send sends an encoded request.
 func (s *Stream) Send(request []byte) error { return s.on.send(request) }
 
+// SendNow is Send for a goroutine that must not wait. While the controller does not read, requests are kept, so the
+// caller bounds those that are not answered. If the stream has failed, Receive says so.
+func (s *Stream) SendNow(request []byte) { s.on.sendNow(request, math.MaxInt) }
+
 // Receive returns the next response.
 func (s *Stream) Receive() (out store.Response, err error) {
 	for {
@@ -144,7 +151,7 @@ func (s *Stream) Receive() (out store.Response, err error) {
 // Close ends the stream, and what is sent or received meanwhile.
 func (s *Stream) Close() {
 	s.stop()
-	_ = s.on.Close()
+	s.on.end()
 }
 
 // Caller calls one controller, over one stream. It connects when it is used. It is safe for concurrent use.

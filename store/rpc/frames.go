@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 )
 
 // Clients in Go do not speak HTTP/2, which takes more processor time for a small request than all replicas together.
@@ -29,9 +32,12 @@ const (
 // frameConn is a connection that carries frames. Several goroutines may send, and one receive.
 type frameConn struct {
 	net.Conn
+	direct     rawconn.Direct // the same; nil: it cannot be written without waiting
 	in         *bufio.Reader
 	patience   time.Duration // how long the peer may read nothing
 	mostToRead int           // bytes of a frame
+
+	helpers sync.WaitGroup // see later
 
 	mu      sync.Mutex // guards the fields below
 	drained *sync.Cond // there is less pending than before
@@ -49,6 +55,7 @@ const signOfLife = math.MaxUint32
 
 func newFrameConn(conn net.Conn, in *bufio.Reader, patience time.Duration, mostToRead int) *frameConn {
 	f := &frameConn{Conn: conn, in: in, patience: patience, mostToRead: mostToRead}
+	f.direct, _ = conn.(rawconn.Direct)
 	f.drained = sync.NewCond(&f.mu)
 	return f
 }
@@ -78,11 +85,71 @@ func (f *frameConn) put(length uint32, message []byte) error {
 	f.mu.Unlock()
 	runtime.Gosched() // others that are about to send, because the same entry was committed, do it first
 	f.mu.Lock()
+	f.drain()
+	return f.failed
+}
+
+// sendNow is send for a goroutine that must not wait. It reports false if more than most bytes wait already: then it
+// has not taken the message.
+func (f *frameConn) sendNow(message []byte, most int) (taken bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failed != nil:
+		return true // nobody is there
+	case f.writing && len(f.pending) > most:
+		return false
+	}
+	f.pending = append(binary.BigEndian.AppendUint32(f.pending, uint32(len(message))), message...)
+	if f.writing {
+		return true
+	}
+	if f.direct != nil {
+		n := f.direct.WriteDirect(f.pending)
+		f.pending = f.pending[:copy(f.pending, f.pending[n:])]
+	}
+	if len(f.pending) == 0 {
+		if cap(f.pending) > maxPending {
+			f.pending = nil
+		}
+		return true
+	}
+	f.writing = true
+	f.helpers.Go(func() { // ends when everything is written, or end is called
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.drain()
+	})
+	return true
+}
+
+// later runs f in a goroutine for which end waits. It reports false if the connection has ended.
+func (f *frameConn) later(run func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed != nil {
+		return false
+	}
+	f.helpers.Go(run)
+	return true
+}
+
+// end closes the connection, and waits for the goroutines that write to it.
+func (f *frameConn) end() {
+	f.mu.Lock()
+	f.failed = cmp.Or(f.failed, net.ErrClosed)
+	f.drained.Broadcast()
+	f.mu.Unlock()
+	_ = f.Close()
+	f.helpers.Wait()
+}
+
+// drain writes what is pending, also what others add meanwhile.
+func (f *frameConn) drain() {
 	for len(f.pending) > 0 && f.failed == nil {
 		f.write()
 	}
 	f.writing = false
-	return f.failed
 }
 
 // write writes what is pending.
@@ -143,16 +210,23 @@ type deadlined struct {
 	net.Conn
 	silence time.Duration
 	ask     func() error
+	until   time.Time // the deadline that is set
 }
+
+// lateDeadline is by which part of it a deadline may be too early: to set one for each read takes longer than a read.
+const lateDeadline = 16
 
 func (d *deadlined) Read(b []byte) (int, error) {
 	for asked := d.ask == nil; ; asked = true {
-		until := d.silence
+		wait := d.silence
 		if d.ask != nil {
-			until /= 2
+			wait /= 2
 		}
-		if err := d.SetReadDeadline(time.Now().Add(until)); err != nil {
-			return 0, err
+		if now := time.Now(); d.until.Before(now.Add(wait - wait/lateDeadline)) {
+			d.until = now.Add(wait)
+			if err := d.SetReadDeadline(d.until); err != nil {
+				return 0, err
+			}
 		}
 		n, err := d.Conn.Read(b)
 		late, is := err.(net.Error)

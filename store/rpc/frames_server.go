@@ -3,12 +3,14 @@ package rpc
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -40,15 +42,22 @@ func (s *server) frames(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
+	conn = rawconn.Of(conn)
 	in := bufio.NewReaderSize(&deadlined{Conn: conn, silence: silentClient}, 64<<10)
 	s.serveFrames(r.Context(), newFrameConn(conn, in, s.sendTimeout, store.MaxRequest))
 }
 
+// framed is a connection whose requests are executed.
+type framed struct {
+	*server
+	on   *frameConn
+	mine turns
+}
+
 func (s *server) serveFrames(ctx context.Context, f *frameConn) {
-	mine := turns{slots: s.executing, fewer: make(chan struct{}, 1)}
-	var running sync.WaitGroup
-	defer running.Wait()
+	c := &framed{s, f, turns{slots: s.executing, fewer: make(chan struct{}, 1)}}
 	ctx, cancel := context.WithCancel(ctx) // which ends with the server
+	defer f.end()
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
 	for {
@@ -62,10 +71,41 @@ func (s *server) serveFrames(ctx context.Context, f *frameConn) {
 			}
 			continue
 		}
-		slot := mine.take()
-		running.Go(func() { // ends with the call
-			defer mine.leave(slot)
-			_ = f.send(s.serve(ctx, request)) // else the client is gone, or does not read
+		c.take(ctx, request)
+	}
+}
+
+// take begins a request. Most are executed and answered without a goroutine of their own: to start one, and to wake it
+// for the answer, takes as long as what it would do.
+func (c *framed) take(ctx context.Context, request []byte) {
+	slot := c.mine.take()
+	q, maxAge, refusal := c.admit(ctx, request)
+	if refusal != nil {
+		c.answer(refusal, slot)
+		return
+	}
+	waits := func() { // it ends with ctx
+		if !c.on.later(func() { defer c.mine.leave(slot); _ = c.on.send(c.serve(ctx, q, maxAge)) }) {
+			c.mine.leave(slot)
+		}
+	}
+	begun := maxAge == 0 && store.Buckets(q.Actor.Shard.Key.S) == 0 &&
+		c.behind.Begin(q, callTimeout, func(answer []byte, err error) {
+			if errors.Is(err, ledger.ErrElsewhere) {
+				waits()
+				return
+			}
+			c.answer(response(q, answer, err), slot)
 		})
+	if !begun {
+		waits()
+	}
+}
+
+// answer sends a response without waiting. While the client does not read, a goroutine waits with the response.
+func (c *framed) answer(response []byte, slot bool) {
+	if c.on.sendNow(response, maxPending) ||
+		!c.on.later(func() { defer c.mine.leave(slot); _ = c.on.send(response) }) {
+		c.mine.leave(slot)
 	}
 }

@@ -201,6 +201,15 @@ type backend func(context.Context, ledger.Call) ([]byte, error)
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
 
+func (b backend) Begin(q ledger.Call, within time.Duration, done func([]byte, error)) bool {
+	go func() { // ends with the call
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		done(b(ctx, q))
+	}()
+	return true
+}
+
 func (b backend) Replica(ledger.Actor) bool { return true }
 
 func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { return nil, false }

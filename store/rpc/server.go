@@ -96,7 +96,7 @@ type server struct {
 const maxStreams = 512
 
 func (s *server) do(ctx context.Context, r *connect.Request[Request]) (*connect.Response[Response], error) {
-	return connect.NewResponse(&Response{s.serve(ctx, r.Msg.Encoded)}), nil
+	return connect.NewResponse(&Response{s.execute(ctx, r.Msg.Encoded)}), nil
 }
 
 // maxConcurrent bounds the requests of a stream that are executed at a time. Meanwhile no more are read. It is what a
@@ -128,7 +128,7 @@ func (s *server) stream(ctx context.Context, with *connect.BidiStream[Request, R
 		slots <- struct{}{}
 		running.Go(func() { // ends with the call
 			defer func() { <-slots }()
-			_ = send(&Response{s.serve(ctx, r.Encoded)}) // else the client is gone, or does not read
+			_ = send(&Response{s.execute(ctx, r.Encoded)}) // else the client is gone, or does not read
 		})
 	}
 }
@@ -144,8 +144,18 @@ func (s *server) inTime(ctx context.Context, send func() error) error {
 // callTimeout bounds how long a request waits for its answer.
 const callTimeout = 5 * time.Second
 
-// serve executes an encoded request of a client, and returns an encoded response.
-func (s *server) serve(ctx context.Context, request []byte) []byte {
+// execute executes an encoded request of a client, and returns an encoded response.
+func (s *server) execute(ctx context.Context, request []byte) []byte {
+	q, maxAge, refusal := s.admit(ctx, request)
+	if refusal != nil {
+		return refusal
+	}
+	return s.serve(ctx, q, maxAge)
+}
+
+// admit returns the call that executes an encoded request of a client, and how old the answer may be; or the encoded
+// response that refuses the request.
+func (s *server) admit(ctx context.Context, request []byte) (q ledger.Call, maxAge time.Duration, refusal []byte) {
 	q, maxAge, err := store.CallOf(request)
 	who, known := access.IdentityOf(ctx)
 	refused, is := errors.AsType[*store.Error](err)
@@ -153,22 +163,27 @@ func (s *server) serve(ctx context.Context, request []byte) []byte {
 		refused = s.access.checkRequest(who, q.Actor.Shard.Key.S, request)
 	}
 	if refused != nil {
-		return store.Refusal(request, refused)
+		return q, 0, store.Refusal(request, refused)
 	}
 	if known {
 		var ok bool
 		if q.Message, ok = store.WithClient(q.Message, who.String()); !ok {
-			return store.Refusal(request, store.Fail(store.Invalid, "the request cannot be decoded"))
+			return q, 0, store.Refusal(request, store.Fail(store.Invalid, "the request cannot be decoded"))
 		}
 	}
+	return q, maxAge, nil
+}
+
+// serve executes a request that was admitted.
+func (s *server) serve(ctx context.Context, q ledger.Call, maxAge time.Duration) []byte {
 	if store.Buckets(q.Actor.Shard.Key.S) > 0 {
 		return s.split(ctx, q.Message)
 	}
-	return s.execute(ctx, q, maxAge)
+	return s.executeAt(ctx, q, maxAge)
 }
 
-// execute executes a request of which an answer may have that age.
-func (s *server) execute(ctx context.Context, q ledger.Call, maxAge time.Duration) []byte {
+// executeAt executes a request to one actor, of which an answer may have that age.
+func (s *server) executeAt(ctx context.Context, q ledger.Call, maxAge time.Duration) []byte {
 	if maxAge == 0 {
 		return s.call(ctx, q)
 	}
@@ -186,6 +201,11 @@ func (s *server) call(ctx context.Context, q ledger.Call) []byte {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := s.behind.Call(ctx, q)
+	return response(q, answer, err)
+}
+
+// response returns the encoded response to a call that has ended so.
+func response(q ledger.Call, answer []byte, err error) []byte {
 	var refused *store.Error
 	switch {
 	case err == nil:

@@ -45,7 +45,7 @@ func (s *server) answer(ctx context.Context, of *store.Split, parts []store.Part
 	_ = sideBySide(ctx, len(parts), maxParts, func(ctx context.Context, i int) error {
 		q := &parts[i].Request
 		var r store.Response
-		if err := r.Decode(s.execute(ctx, store.NewCall(q), time.Duration(q.MaxAge)*time.Millisecond)); err != nil {
+		if err := r.Decode(s.executeAt(ctx, store.NewCall(q), time.Duration(q.MaxAge)*time.Millisecond)); err != nil {
 			r = store.Response{Error: store.Fail(store.Unknown, "the answer cannot be decoded: %v", err)}
 		}
 		taking.Lock()

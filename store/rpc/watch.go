@@ -171,7 +171,7 @@ func (s *server) tables(ctx context.Context, namespace, start string) (all map[s
 	for {
 		q := store.Request{Namespace: namespace, Transactions: [][]store.Op{{{Kind: store.ListTables, Start: start}}}}
 		var r store.Response
-		if err := r.Decode(s.execute(ctx, store.NewCall(&q), 0)); err != nil {
+		if err := r.Decode(s.call(ctx, store.NewCall(&q))); err != nil {
 			return nil, 0, store.Fail(store.Failed, "%v", err)
 		}
 		if r.Error != nil {
