@@ -3,28 +3,63 @@ package bench
 import (
 	"errors"
 	"testing"
+	"time"
 )
 
-// The search finds a load whose p90 is just small enough, however many flows that is.
+// possible is a machine on which so many flows at a time have a p90 of at most probeP90.
+func possible(most int) func(flows int) (offer, error) {
+	return func(flows int) (offer, error) {
+		p90 := probeP90
+		if flows > most {
+			p90 *= float64(flows) / float64(max(1, most))
+		}
+		return offer{flows: flows, rate: float64(flows), p90: p90}, nil
+	}
+}
+
+// The search finds a load whose p90 is just small enough, however many flows that is, also if the machine does
+// something else for a while.
 func TestSearch(t *testing.T) {
-	for _, most := range []int{1, 3, 10, 100, 1500, maxFlows} { // flows at a time with a p90 of at most probeP90
-		tried, err := search(func(flows int) (offer, error) {
-			p90 := probeP90
-			if flows > most {
-				p90 *= float64(flows) / float64(max(1, most))
+	for _, most := range []int{1, 3, 10, 100, 1500, maxFlows} {
+		for _, busy := range []int{0, 1, 2, 4} { // probe from which on two are slow; 0: none
+			n, probe := 0, possible(most)
+			tried, err := search(func(flows int) (offer, error) {
+				o, err := probe(flows)
+				if n++; busy > 0 && n >= busy && n < busy+2 {
+					o.p90 *= 3
+				}
+				return o, err
+			})
+			got := best(tried, probeP90).flows
+			if err != nil || got > max(most, 1) || got < most*2/3 || n > 24 {
+				t.Errorf("of %d flows at a time it finds %d in %d probes, slow from %d on, %v: %v", most, got, n, busy,
+					offered(tried), err)
 			}
-			return offer{flows: flows, rate: float64(flows), p90: p90}, nil
-		})
-		if got := best(tried).flows; err != nil || got > max(most, 1) || got < most*2/3 || len(tried) > 12 {
-			t.Errorf("of %d flows at a time it finds %d, after %v: %v", most, got, offered(tried), err)
 		}
 	}
 	slow := []offer{{flows: 1, rate: 100, p90: 2}, {flows: 4, rate: 300, p90: 3}, {flows: 16, rate: 400, p90: 9}}
-	if got := best(slow).flows; got != 4 {
+	if got := best(slow, probeP90).flows; got != 4 {
 		t.Errorf("where no load fits, it takes %d flows", got)
 	}
 	failed := errors.New("failed")
 	if _, err := search(func(int) (offer, error) { return offer{}, failed }); !errors.Is(err, failed) {
 		t.Errorf("a load that fails: %v", err)
+	}
+}
+
+// If the load that was found has too large a p90 in the long run, smaller ones are measured, and the best one is
+// reported.
+func TestMeasure(t *testing.T) {
+	for _, most := range []int{45, 100} { // in the long run, at a time
+		setup := map[string]any{}
+		_, err := StoreWorkload{Seconds: 1}.measure(nil, setup, func(flows int, about time.Duration) (offer, error) {
+			if about == probeTime {
+				return possible(100)(flows)
+			}
+			return possible(most)(flows)
+		})
+		if got := setup["flows"].(int); err != nil || float64(got) > maxP90/probeP90*float64(most) || got < most*2/3 {
+			t.Errorf("of %d flows at a time %v is reported: %v", most, setup, err)
+		}
 	}
 }
