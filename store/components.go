@@ -210,7 +210,9 @@ func (n *namespace) runProgram(o *Op, p *component.Program, out *Result) error {
 	left := n.app.runs
 	limits := component.Limits{Steps: min(left.Steps, MaxSteps), Bytes: min(left.Bytes, maxRunBytes)}
 	before := limits
-	v, err := p.Run(&beside{n}, n.app.scratch.dict(o.Columns), &limits)
+	s := &n.app.scratch
+	s.runs.Reset()
+	v, err := p.Run(&beside{n}, s.dict(o.Columns), &limits, &s.runs)
 	n.app.runs.Steps -= before.Steps - limits.Steps
 	n.app.runs.Bytes -= before.Bytes - limits.Bytes
 	if err == nil {

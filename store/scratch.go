@@ -17,6 +17,7 @@ type scratch struct {
 	result  Result // likewise
 	// names are names of columns as values of components. Each has one place, which the next one with that place takes.
 	names [64]component.Value
+	runs  component.Memory // of the present run
 }
 
 // maxScratch bounds the bytes, and maxScratchColumns the columns, that are kept for the next transaction.
@@ -57,22 +58,21 @@ func (s *scratch) dict(columns Columns) *component.Dict {
 	}
 	var all strings.Builder
 	all.Grow(size)
-	d := component.NewDict(len(columns))
+	d := s.runs.Dict(len(columns))
 	for _, c := range columns {
 		from := all.Len()
 		all.Write(c.Value)
-		d.Set(s.name(c.Name), all.String()[from:])
+		s.runs.SetText(d, s.name(c.Name), all.String()[from:])
 	}
 	return d
 }
 
 // columnsOf converts a dictionary of columns, which is not larger than a row.
-func (s *scratch) columnsOf(d *component.Dict) (Columns, error) {
+func (s *scratch) columnsOf(d *component.Dict) (list Columns, err error) {
 	size, from := 0, len(s.columns)
-	for k, v := range d.All {
-		if text, is := v.(string); is {
-			size += len(text)
-		}
+	for k, e := range d.Entries {
+		text, isText := e.Text()
+		size += len(text)
 		if len(s.columns)-from == MaxColumns || size > MaxRow {
 			return nil, Fail(ComponentFailed, "a row has at most %d columns and %d bytes", MaxColumns, MaxRow)
 		}
@@ -80,8 +80,10 @@ func (s *scratch) columnsOf(d *component.Dict) (Columns, error) {
 		if !is || !isName(name) {
 			return nil, Fail(ComponentFailed, "%v is not the name of a column: %s", k, nameRule)
 		}
-		b, err := s.bytesOf(v)
-		if err != nil {
+		var b []byte
+		if isText {
+			b = s.bytesOfText(text)
+		} else if b, err = s.bytesOf(e.Value()); err != nil {
 			return nil, err
 		}
 		s.columns = append(s.columns, Column{name, b})
@@ -94,7 +96,7 @@ func (s *scratch) bytesOf(v component.Value) ([]byte, error) {
 	from := len(s.text)
 	switch v := v.(type) {
 	case string:
-		s.text = append(s.text, v...)
+		return s.bytesOfText(v), nil
 	case int64:
 		s.text = strconv.AppendInt(s.text, v, 10)
 	default:
@@ -102,4 +104,10 @@ func (s *scratch) bytesOf(v component.Value) ([]byte, error) {
 			component.TypeOf(v))
 	}
 	return s.text[from:len(s.text):len(s.text)], nil
+}
+
+func (s *scratch) bytesOfText(v string) []byte {
+	from := len(s.text)
+	s.text = append(s.text, v...)
+	return s.text[from:len(s.text):len(s.text)]
 }

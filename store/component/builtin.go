@@ -200,7 +200,7 @@ func (m *machine) extreme(args []Value, sign int) Value {
 }
 
 func (m *machine) dict(args []Value) Value {
-	d := NewDict(0)
+	d := m.memory.Dict(0)
 	m.grow(entrySize)
 	if of, is := orEmpty(args).(*Dict); is {
 		return m.union(of, d)
@@ -282,6 +282,8 @@ func (m *machine) charge(v Value) {
 	switch v := v.(type) {
 	case string:
 		m.grow(len(v))
+	case *text:
+		m.grow(len(v.s))
 	case *List:
 		for _, item := range v.Items {
 			m.charge(item)

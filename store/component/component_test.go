@@ -27,6 +27,9 @@ func (c *counting) Call(name string, args []Value, named *Dict) (Value, error) {
 	return d, nil
 }
 
+// memory is that of all runs, one after the other, as in a controller.
+var memory Memory
+
 // run runs the body of a function and returns the text of what it returns.
 func run(t testing.TB, source string, limits *Limits) (string, error) {
 	t.Helper()
@@ -34,13 +37,14 @@ func run(t testing.TB, source string, limits *Limits) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := NewDict(0)
-	args.Set("x", "7")
-	v, err := p.Run(&counting{}, args, limits)
+	memory.Reset()
+	args := memory.Dict(0)
+	memory.SetText(args, "x", "7")
+	v, err := p.Run(&counting{}, args, limits, &memory)
 	if err != nil {
 		return "", err
 	}
-	m := &machine{limits: &Limits{1 << 20, 1 << 20}}
+	m := &machine{limits: &Limits{1 << 20, 1 << 20}, memory: new(Memory)}
 	return m.text(v), nil
 }
 
@@ -287,7 +291,7 @@ func TestDeterministic(t *testing.T) {
 	left := *enough()
 	first, was := Limits{}, left
 	for i := range 3 {
-		if _, err := p.Run(&counting{}, NewDict(0), &left); err != nil {
+		if _, err := p.Run(&counting{}, NewDict(0), &left, new(Memory)); err != nil {
 			t.Fatal(err)
 		}
 		used := Limits{was.Steps - left.Steps, was.Bytes - left.Bytes}

@@ -31,7 +31,7 @@ func (m *machine) eval(f []Value, x syntax.Expr) Value {
 	case *syntax.TupleExpr:
 		return Tuple(m.evalAll(f, x.List))
 	case *syntax.DictExpr:
-		d := NewDict(min(len(x.List), unindexed))
+		d := m.memory.Dict(min(len(x.List), unindexed))
 		m.grow(entrySize)
 		for _, e := range x.List {
 			entry := e.(*syntax.DictEntry)
@@ -111,7 +111,7 @@ func (m *machine) binaryExpr(f []Value, x *syntax.BinaryExpr) Value {
 func (m *machine) comprehension(f []Value, x *syntax.Comprehension) Value {
 	list, dict := &List{}, (*Dict)(nil)
 	if x.Curly {
-		dict = NewDict(0)
+		dict = m.memory.Dict(0)
 	}
 	m.grow(entrySize)
 	m.clauses(f, x.Clauses, func() {
@@ -277,7 +277,7 @@ func (m *machine) arguments(f []Value, receiver Value, list []syntax.Expr) (args
 			continue
 		}
 		if named == nil {
-			named = NewDict(min(len(list), unindexed))
+			named = m.memory.Dict(min(len(list), unindexed))
 		}
 		m.set(named, b.X.(*syntax.Ident).Name, m.eval(f, b.Y))
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"go.starlark.net/resolve"
 	"go.starlark.net/syntax"
@@ -39,21 +40,23 @@ type machine struct {
 	globals []Value
 	// stack has the arguments of the calls that are executed, and the variables of the functions. Who has added to it
 	// removes that.
-	stack []Value
-	room  [16]Value // where stack is at first
-	calls []*syntax.DefStmt
-	depth int
-	at    syntax.Stmt // that is executed; nil: none yet
+	stack  []Value
+	memory *Memory
+	calls  []*syntax.DefStmt
+	depth  int
+	at     syntax.Stmt // that is executed; nil: none yet
 }
 
 type stop struct{ err error }
 
 // Run calls the function run of the component with a dictionary, and returns what that returns. The error is an *Error,
-// ErrLimit, or that of the host. It is not to be called with values that others use.
-func (p *Program) Run(h Host, args *Dict, limits *Limits) (result Value, err error) {
-	m := &machine{program: p, host: h, limits: limits, globals: make([]Value, p.globals)}
-	m.stack = m.room[:0]
+// ErrLimit, or that of the host. It is not to be called with values that others use. The result may be in the memory.
+func (p *Program) Run(h Host, args *Dict, limits *Limits, memory *Memory) (result Value, err error) {
+	m := &machine{program: p, host: h, limits: limits, memory: memory, stack: memory.stack[:0]}
+	memory.globals = slices.Grow(memory.globals[:0], p.globals)[:p.globals]
+	m.globals = memory.globals
 	defer func() {
+		memory.stack = m.stack
 		switch s := recover().(type) {
 		case nil:
 		case stop:

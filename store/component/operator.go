@@ -192,7 +192,7 @@ func (m *machine) divide(op syntax.Token, a, b int64) Value {
 }
 
 func (m *machine) union(a, b *Dict) Value {
-	d := NewDict(min(a.Len()+b.Len(), unindexed))
+	d := m.memory.Dict(min(a.Len()+b.Len(), unindexed))
 	m.grow(entrySize)
 	for _, of := range []*Dict{a, b} {
 		for k, v := range of.All {

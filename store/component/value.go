@@ -23,13 +23,14 @@ type Tuple []Value
 // Dict is a dictionary, whose keys are strings, numbers and truth values. It keeps their order.
 type Dict struct {
 	index   map[Value]int // in entries; nil: there are at most unindexed of them
-	entries []dictEntry
-	removed int          // how many entries are
-	looping int          // as in List
-	few     [2]dictEntry // where entries are at first: most dictionaries are that small
+	entries []Entry
+	removed int      // how many entries are
+	looping int      // as in List
+	few     [2]Entry // where entries are at first: most dictionaries are that small
 }
 
-type dictEntry struct {
+// Entry is one of a Dict.
+type Entry struct {
 	key, value Value
 	removed    bool
 }
@@ -63,7 +64,7 @@ const unindexed = 8
 func NewDict(room int) *Dict {
 	d := new(Dict)
 	if d.entries = d.few[:0]; room > len(d.few) {
-		d.entries = make([]dictEntry, 0, room)
+		d.entries = make([]Entry, 0, room)
 	}
 	return d
 }
@@ -93,13 +94,39 @@ func (d *Dict) place(key Value) int {
 	return -1
 }
 
+// empty makes the dictionary as NewDict makes it.
+func (d *Dict) empty() {
+	clear(d.entries)
+	if d.entries = d.entries[:0]; cap(d.entries) > maxKeptEntries {
+		d.entries = nil
+	}
+	d.index, d.removed, d.looping = nil, 0, 0
+}
+
 // Get returns the value of a key.
 func (d *Dict) Get(key Value) (Value, bool) {
 	i := d.place(key)
 	if i < 0 {
 		return nil, false
 	}
-	return d.entries[i].value, true
+	return d.entries[i].Value(), true
+}
+
+// Value returns the value.
+func (e *Entry) Value() Value {
+	if t, is := e.value.(*text); is {
+		e.value = t.s
+	}
+	return e.value
+}
+
+// Text returns the value if it is a string.
+func (e *Entry) Text() (s string, is bool) {
+	if t, unread := e.value.(*text); unread {
+		return t.s, true
+	}
+	s, is = e.value.(string)
+	return s, is
 }
 
 // Set sets the value of a key, which must be a string, int64 or bool.
@@ -108,7 +135,7 @@ func (d *Dict) Set(key, value Value) {
 		d.entries[i].value = value
 		return
 	}
-	d.entries = append(d.entries, dictEntry{key: key, value: value})
+	d.entries = append(d.entries, Entry{key: key, value: value})
 	switch {
 	case d.index != nil:
 		d.index[key] = len(d.entries) - 1
@@ -124,8 +151,17 @@ func (d *Dict) Set(key, value Value) {
 
 // All yields the entries in the order in which they were added.
 func (d *Dict) All(yield func(key, value Value) bool) {
-	for _, e := range d.entries {
-		if !e.removed && !yield(e.key, e.value) {
+	for i := range d.entries {
+		if e := &d.entries[i]; !e.removed && !yield(e.key, e.Value()) {
+			return
+		}
+	}
+}
+
+// Entries yields them in the same order, for who needs strings as such.
+func (d *Dict) Entries(yield func(key Value, e *Entry) bool) {
+	for i := range d.entries {
+		if e := &d.entries[i]; !e.removed && !yield(e.key, e) {
 			return
 		}
 	}
@@ -137,7 +173,7 @@ func (d *Dict) remove(key Value) {
 		return
 	}
 	delete(d.index, key)
-	d.entries[i] = dictEntry{removed: true}
+	d.entries[i] = Entry{removed: true}
 	if d.removed++; d.removed <= len(d.entries)/2 {
 		return
 	}

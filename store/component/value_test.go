@@ -11,7 +11,8 @@ import (
 // A dictionary has the entries of a map, in the order in which they were added, with an index and without one.
 func TestDict(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, model, order := NewDict(rapid.IntRange(0, 12).Draw(t, "room")), map[Value]int{}, []Value{}
+		memory.Reset()
+		d, model, order := memory.Dict(rapid.IntRange(0, 12).Draw(t, "room")), map[Value]int{}, []Value{}
 		for n := range rapid.IntRange(1, 60).Draw(t, "changes") {
 			number := rapid.IntRange(0, 11).Draw(t, "key")
 			key := Value(int64(number))
