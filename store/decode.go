@@ -65,10 +65,14 @@ type decoder struct {
 	err      error
 	ops      int
 	elements int // of lists in ops
-	names    [16]string
+	names    *names
 	columns  Columns  // room for those of rows and ops
+	taken    int      // columns for which there was to be room
 	results  []Result // likewise for the first ones of outcomes
 }
+
+// names are the latest names of a message, each in a place of its own.
+type names [16]string
 
 // maxElements bounds the columns and names of all ops of a request.
 const maxElements = MaxOps * MaxColumns
@@ -103,14 +107,21 @@ func (d *decoder) text(f field) string {
 
 // name is text for names, which are the same in most ops and rows of a message.
 func (d *decoder) name(f field) string {
-	if len(f.bytes) == 0 {
+	if len(f.bytes) == 0 || len(f.bytes) > maxName {
 		return d.text(f)
 	}
-	at := &d.names[(len(f.bytes)+int(f.bytes[0])+5*int(f.bytes[len(f.bytes)-1]))%len(d.names)]
-	if *at != string(f.bytes) {
-		*at = d.text(f)
+	if d.names == nil {
+		d.names = new(names)
 	}
-	return *at
+	at := &d.names[(len(f.bytes)+int(f.bytes[0])+5*int(f.bytes[len(f.bytes)-1]))%len(d.names)]
+	if *at == string(f.bytes) {
+		return *at
+	}
+	name := d.text(f)
+	if d.err == nil {
+		*at = name
+	}
+	return name
 }
 
 func (d *decoder) uint(f field) uint64 {
@@ -164,45 +175,6 @@ func (d *decoder) column(f field, columns *Columns) {
 	*columns = append(*columns, c)
 }
 
-// Decode decodes a request. Its columns alias b.
-func (r *Request) Decode(b []byte) error {
-	var d decoder
-	all := make([]Op, 0, min(count(b, 6), MaxOps)) // of all transactions, most of which have one
-	return fields(b, func(f field) error {
-		switch f.num {
-		case 1:
-			r.ID = d.uint(f)
-		case 2:
-			r.Namespace = d.text(f)
-		case 3:
-			r.Session = d.uint(f)
-		case 4:
-			r.Seq = d.uint(f)
-		case 5:
-			r.Acked = d.uint(f)
-		case 6:
-			if len(r.Transactions) == MaxOps {
-				return errTooMany
-			}
-			all = all[len(all):]
-			d.message(f, func(in field) {
-				if d.ops++; d.ops > MaxOps {
-					d.fail(errTooMany)
-				} else if in.num == 1 {
-					all = append(all, Op{})
-					d.op(in, &all[len(all)-1])
-				}
-			})
-			r.Transactions = append(r.Transactions, all[:len(all):len(all)])
-		case 7:
-			r.MaxAge = uint32(min(d.uint(f), math.MaxUint32))
-		case 8:
-			r.Client = d.text(f)
-		}
-		return d.err
-	})
-}
-
 // count returns how many fields with a number a message has.
 func count(b []byte, num protowire.Number) (n int) {
 	_ = fields(b, func(f field) error { // what is malformed is refused later
@@ -223,6 +195,7 @@ func (d *decoder) room(f field, num protowire.Number) Columns {
 	if n == 0 {
 		return nil
 	}
+	d.taken += n
 	if len(d.columns) < n {
 		d.columns = make(Columns, max(n, min(roomFor, len(f.bytes))))
 	}

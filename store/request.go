@@ -267,9 +267,12 @@ func (e *Error) cut(size int) {
 	}
 }
 
+// maxName bounds names, in bytes.
+const maxName = 128
+
 // isName reports whether a namespace, a table or a column may be called that.
 func isName(name string) bool {
-	if len(name) == 0 || len(name) > 128 {
+	if len(name) == 0 || len(name) > maxName {
 		return false
 	}
 	for i, c := range []byte(name) {

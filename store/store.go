@@ -54,6 +54,7 @@ type Application struct {
 	results []Result           // of the present transaction
 	answers encoder            // to the request that was executed last
 	scratch scratch
+	request requestMemory // of the present one
 
 	programs map[programID]program
 	parsed   int              // bytes of the sources of programs
@@ -103,7 +104,7 @@ func (a *Application) Handle(tx *ledger.Tx, in *ledger.Input) error {
 
 // execute executes an encoded request, and returns the encoded response.
 func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
-	r, err := decode(request)
+	r, err := a.decode(request)
 	if err != nil {
 		return Refusal(request, err), nil
 	}
@@ -123,9 +124,9 @@ func (a *Application) execute(tx *ledger.Tx, request []byte) ([]byte, error) {
 	return withID(&r, answer), failed
 }
 
-// decode decodes a request, and checks it.
-func decode(request []byte) (r Request, err *Error) {
-	if err := r.Decode(request); err != nil {
+// decode decodes a request, and checks it. It is valid until the next one.
+func (a *Application) decode(request []byte) (r Request, err *Error) {
+	if err := r.decodeInto(&a.request, request); err != nil {
 		return r, Fail(Invalid, "the request cannot be decoded: %v", err)
 	}
 	return r, r.check()
@@ -133,7 +134,7 @@ func decode(request []byte) (r Request, err *Error) {
 
 // Read answers an encoded request with MaxAge from what a replica has applied. It implements ledger.Reader.
 func (a *Application) Read(tx *ledger.Tx, request []byte) []byte {
-	r, err := decode(request)
+	r, err := a.decode(request)
 	if err == nil && r.MaxAge == 0 { // then it might write
 		err = Fail(Invalid, "the request is not for a replica")
 	}
