@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,6 +150,42 @@ func TestCallWithoutLeader(t *testing.T) {
 		}
 		if len(c.calls.waiting) > 0 {
 			t.Errorf("%d calls wait", len(c.calls.waiting))
+		}
+	})
+}
+
+// A call for which nobody waits ends once: with its answer, with a change of the leader, or when its time is over. One
+// that cannot be sent is not begun.
+func TestBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &group{ended: make(chan struct{}), payloads: &payloads{wake: make(chan struct{}, 1)}}
+		c := &Controller{calls: NewCalls(7)}
+		c.groups.add(g)
+		c.router.add(g)
+		b := backend{c}
+		var ends []error
+		begin := func() bool {
+			return b.Begin(callOf(0, "x"), time.Second, func(_ []byte, err error) { ends = append(ends, err) })
+		}
+		if begin() || len(c.calls.waiting) > 0 {
+			t.Error("a call begins without a leader")
+		}
+		g.led.here.Store(true)
+		for _, kind := range []outcomeKind{replied, elsewhere} {
+			begin()
+			q, ok := parseCall(g.payloads.take()[0].bytes)
+			if !ok || !c.calls.Take(Outcome{id: q.ID, kind: kind}.append([]byte{answerPayload})) {
+				t.Fatal("the call is not answered")
+			}
+		}
+		begin()
+		c.calls.Lost(0)
+		begin()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		want := []error{nil, ledger.ErrElsewhere, errCallLost, errCallLate}
+		if !slices.EqualFunc(ends, want, errors.Is) || len(c.calls.waiting) > 0 {
+			t.Errorf("they end with %v, %d wait", ends, len(c.calls.waiting))
 		}
 	})
 }

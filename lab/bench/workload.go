@@ -213,7 +213,7 @@ func (s StoreWorkload) Run(ctx context.Context, progress Progress) (Report, erro
 	defer load.close()
 	r := Report{Bench: "store workload", Setup: map[string]any{"workload": s.Workload, "variant": s.Variant,
 		"clients": s.Clients, "seconds": s.Seconds, "durability": s.Durability,
-		"replicas": "3 processes on loopback, which share the machine with the clients",
+		"replicas":           "3 processes on loopback, which share the machine with the clients",
 		"processors_of_each": oneProcessor, "paper_operations": "-"}}
 	paper := w.paper[onstore.Variant(s.Variant)]
 	r.Figures, err = s.measure(progress, r.Setup, func(flows int, about time.Duration) (offer, error) {

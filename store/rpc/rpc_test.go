@@ -217,7 +217,12 @@ func (b backend) Read(context.Context, ledger.Actor, []byte) ([]byte, bool) { re
 // listen serves an application, and returns the address.
 func listen(t testing.TB, a Application, call func(context.Context, ledger.Call) ([]byte, error)) (address string) {
 	t.Helper()
-	_, h := a.Serve(backend(call))
+	return listenTo(t, a, backend(call))
+}
+
+func listenTo(t testing.TB, a Application, behind ledger.Backend) (address string) {
+	t.Helper()
+	_, h := a.Serve(behind)
 	s := httptest.NewUnstartedServer(h)
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)

@@ -9,12 +9,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -230,4 +232,76 @@ func TestSilentController(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	ours.Close()
+}
+
+// notBegun is a backend that begins no call, or finds out later that the actor is elsewhere. Call finds it.
+type notBegun struct {
+	backend
+	later bool
+}
+
+func (b notBegun) Begin(_ ledger.Call, _ time.Duration, done func([]byte, error)) bool {
+	if b.later {
+		done(nil, ledger.ErrElsewhere)
+	}
+	return b.later
+}
+
+// What cannot be executed at once is executed by a goroutine that waits.
+func TestNotBegun(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		var called atomic.Int64
+		address := listenTo(t, New(), notBegun{func(context.Context, ledger.Call) ([]byte, error) {
+			called.Add(1)
+			return (&store.Response{ID: 7}).Append(nil), nil
+		}, later})
+		s := streams["frames"](t, address)
+		if err := s.Send(encode(7, "n")); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Receive(); err != nil || r.ID != 7 || r.Error != nil || called.Load() != 1 {
+			t.Errorf("later %v: %+v, %v; called %d times", later, r, err, called.Load())
+		}
+	}
+}
+
+// A goroutine that must not wait sends as long as there is room. What the peer has not read yet comes later, in order,
+// and who ends the connection waits for nobody.
+func TestSendNow(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, reads := range []bool{true, false} {
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer peer.Close()
+		f := newFrameConn(rawconn.Of(conn), nil, time.Minute, 0)
+		message, sent := make([]byte, 100<<10), 0
+		for f.sendNow(message, maxPending) {
+			sent++
+			binary.BigEndian.PutUint32(message, uint32(sent))
+		}
+		if reads {
+			in := newFrameConn(peer, bufio.NewReader(peer), time.Minute, len(message))
+			for n := range sent {
+				b, err := in.receive()
+				if err != nil || len(b) != len(message) || binary.BigEndian.Uint32(b) != uint32(n) {
+					t.Fatalf("frame %d of %d has %d bytes: %v", n, sent, len(b), err)
+				}
+			}
+			await.Until(t, "room", func() bool { return f.sendNow(message, maxPending) })
+		}
+		f.end()
+		if !f.sendNow(message, maxPending) || f.later(func() {}) {
+			t.Error("a connection that has ended takes more")
+		}
+	}
 }
