@@ -157,6 +157,17 @@ func (a *App) strayed() error {
 			"what it uses first, must depend on the message only", a.tx.actor(to), a.tx.astray)
 }
 
+// Hears implements ledger.Listener.
+func (a *App) Hears(kind ledger.InputKind, typ uint8, name string) bool {
+	switch kind {
+	case ledger.Message:
+		return len(a.handlers[typ]) > 0
+	case ledger.Emitted:
+		return len(a.emitted[name]) > 0 || name == comeName || strings.HasPrefix(name, answerPrefix)
+	}
+	return len(a.inputs[kind]) > 0
+}
+
 // list returns the handlers of an input.
 func (a *App) list(in *ledger.Input) []handler {
 	switch {

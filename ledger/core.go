@@ -17,7 +17,8 @@ import (
 
 // Core is the ledger of one group at one controller.
 type Core struct {
-	apps []Application
+	apps     []Application
+	audience *audience
 	// answerers has the indices of those that handle an emitted message alone, by its name.
 	answerers map[string]int
 	limits    Limits
@@ -144,7 +145,7 @@ func New(apps []Application, limits Limits) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{apps: apps, answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
+	return &Core{apps: apps, audience: newAudience(apps), answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
 		degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}, nil
 }
 
@@ -357,7 +358,7 @@ func (c *Core) dispatch() {
 		}
 		return
 	}
-	for i := range c.apps {
+	for _, i := range c.audience.of(in) {
 		if c.held {
 			return
 		}

@@ -104,8 +104,8 @@ type state struct {
 	time     int64
 	tables   map[TableName]*table
 	switches map[openflow.DatapathID]*switchState
-	last     *switchState // the last one that was looked up: often the next one too
-	used     *table       // likewise
+	last     *switchState  // the last one that was looked up: often the next one too
+	used     [slots]*table // that were looked up last, by slot
 	timers   map[timerName]timer
 	waiting  waiting
 	links    links
@@ -131,15 +131,16 @@ func newState() *state {
 }
 
 func (s *state) table(name TableName) *table {
-	if s.used != nil && s.used.name == name {
-		return s.used
+	used := &s.used[name.slot()]
+	if *used != nil && (*used).name == name {
+		return *used
 	}
 	t := s.tables[name]
 	if t == nil {
 		t = newTable(name)
 		s.tables[name] = t
 	}
-	s.used = t
+	*used = t
 	return t
 }
 

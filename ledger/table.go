@@ -18,6 +18,22 @@ func (n TableName) compare(o TableName) int {
 	return strings.Compare(n.Name, o.Name)
 }
 
+// slots is how many tables are found without hashing their names. Handlers of several applications take turns, and use
+// some tables each.
+const slots = 64
+
+// slot returns the same number below slots for the same name, and often another one for another name.
+func (n TableName) slot() int {
+	sum := 3*len(n.App) + 5*len(n.Name)
+	if n.App != "" {
+		sum += 7 * int(n.App[0])
+	}
+	if n.Name != "" {
+		sum += 11*int(n.Name[0]) + 13*int(n.Name[len(n.Name)-1])
+	}
+	return sum % slots
+}
+
 // table is one dictionary.
 type table struct {
 	name  TableName
