@@ -78,8 +78,15 @@ func (c *Class) Matches(m of13.Match) (list []of13.Match, err error) {
 	if p.types == nil && !src.IsValid() && !dst.IsValid() && c.SourcePorts == "" && c.DestinationPorts == "" {
 		return []of13.Match{m}, nil
 	}
-	for _, t := range c.types(p, src, dst) {
-		m := slices.Clip(m).WithEthType(t)
+	types := p.types
+	if types == nil {
+		types = anyIP
+	}
+	for _, t := range types {
+		if !of(src, t) || !of(dst, t) {
+			continue
+		}
+		m := append(make(of13.Match, 0, len(m)+usual), m...).WithEthType(t)
 		if p.number >= 0 {
 			m = m.WithIPProto(uint8(p.number))
 		}
@@ -88,7 +95,11 @@ func (c *Class) Matches(m of13.Match) (list []of13.Match, err error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, more...)
+		if list == nil {
+			list = more
+		} else {
+			list = append(list, more...)
+		}
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("protocol %q from %q to %q: no frame has all of these: use one version of IP",
@@ -114,20 +125,16 @@ func (c *Class) protocol() (protocol, error) {
 	return protocol{types: anyIP, number: int(n)}, nil
 }
 
-// types returns the EtherTypes that a protocol has with these addresses.
-func (c *Class) types(p protocol, addresses ...netip.Prefix) []uint16 {
-	types := slices.Clone(p.types)
-	if types == nil {
-		types = slices.Clone(anyIP)
+// usual is room for the type, the protocol, an address and a port.
+const usual = 32
+
+// of reports whether frames of an EtherType may have an address of a prefix. An invalid one stands for any.
+func of(p netip.Prefix, typ uint16) bool {
+	version := uint16(IPv4)
+	if p.Addr().Is6() {
+		version = IPv6
 	}
-	for _, a := range addresses {
-		version := uint16(IPv4)
-		if a.Addr().Is6() {
-			version = IPv6
-		}
-		types = slices.DeleteFunc(types, func(t uint16) bool { return a.IsValid() && t != version })
-	}
-	return types
+	return !p.IsValid() || typ == version
 }
 
 func prefixOf(field, text string) (p netip.Prefix, err error) {
@@ -151,9 +158,12 @@ func withPrefix(m of13.Match, field of13.Field, p netip.Prefix) of13.Match {
 	if !p.IsValid() {
 		return m
 	}
-	mask := make([]byte, p.Addr().BitLen()/8)
-	for i := range p.Bits() {
-		mask[i/8] |= 0x80 >> (i % 8)
+	var mask []byte
+	if !p.IsSingleIP() {
+		mask = make([]byte, p.Addr().BitLen()/8)
+		for i := range p.Bits() {
+			mask[i/8] |= 0x80 >> (i % 8)
+		}
 	}
 	if p.Addr().Is6() {
 		field += of13.FieldIPv6Src - of13.FieldIPv4Src
