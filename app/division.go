@@ -34,10 +34,18 @@ const maxBuckets = 1 << 16
 // cells without a switch. Then a handler may need cells of several switches, or Whole.
 func Together(d *division) { d.split = together }
 
-// division says how a table is divided.
+// Remembers keeps up to n values of a Table in memory, decoded, which spares rows that are read often between two
+// changes. What a value points to is then shared by all who read it, and by who has put it: do not change it. n is at
+// least 1.
+func Remembers(n int) TableOption {
+	return func(d *division) { d.remembers = n }
+}
+
+// division says how a table is divided, and what of it is remembered.
 type division struct {
-	split   split
-	buckets uint64 // 0: it has none
+	split     split
+	buckets   uint64 // 0: it has none
+	remembers int
 }
 
 // divide returns how a table with keys of a type is divided.

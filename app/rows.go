@@ -16,7 +16,8 @@ type Reader struct {
 // Each returns a Reader that calls do with each value of the table.
 func (t Table[K, V]) Each(do func(K, V)) Reader {
 	return Reader{t.name, func(r ledger.Row) error {
-		v, err := t.parse(r.Value)
+		var v V
+		err := t.parse(r.Value, &v)
 		if err == nil {
 			do(fromKey[K](t.keyAt(r.Cell, r.Field)), v)
 		}
@@ -27,7 +28,8 @@ func (t Table[K, V]) Each(do func(K, V)) Reader {
 // Each returns a Reader that calls do with each value of the map.
 func (m Map[K, F, V]) Each(do func(K, F, V)) Reader {
 	return Reader{m.name, func(r ledger.Row) error {
-		v, err := m.parse(r.Value)
+		var v V
+		err := m.parse(r.Value, &v)
 		if err == nil {
 			do(fromKey[K](r.Cell), fromKey[F](r.Field), v)
 		}

@@ -15,10 +15,10 @@ func TestRead(t *testing.T) {
 	numbers, rows := NewTable[string, uint64](a, "numbers"), NewMap[uint32, PortOf, row](a, "rows")
 	port := PortOf{7, 3}
 	list := []ledger.Row{
-		{Table: "rows", Cell: toKey(uint32(5)), Field: toKey(port), Value: rows.append(nil, row{1, 2})},
-		{Table: "numbers", Cell: toKey("x"), Value: numbers.append(nil, 300)},
+		{Table: "rows", Cell: toKey(uint32(5)), Field: toKey(port), Value: rows.append(nil, &row{1, 2})},
+		{Table: "numbers", Cell: toKey("x"), Value: numbers.append(nil, new(uint64(300)))},
 		{Table: "others", Value: []byte("whatever")},
-		{Table: "numbers", Cell: toKey("y"), Value: numbers.append(nil, 4)},
+		{Table: "numbers", Cell: toKey("y"), Value: numbers.append(nil, new(uint64(4)))},
 	}
 	gotNumbers, gotRows := map[string]uint64{}, map[PortOf]row{}
 	readers := []Reader{numbers.Each(func(k string, v uint64) { gotNumbers[k] = v }),

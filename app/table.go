@@ -89,8 +89,8 @@ type Map[K, F Key, V any] struct{ *dictionary[V] }
 // NewMap adds a map to an application; see NewTable.
 func NewMap[K, F Key, V any](a *App, name string, options ...TableOption) Map[K, F, V] {
 	d := divide[K](a, name, options)
-	if d.buckets > 0 {
-		panic(fmt.Sprintf("application %s: map %q has Buckets: only a Table can have them", a.name, name))
+	if d.buckets > 0 || d.remembers > 0 {
+		panic(fmt.Sprintf("application %s: map %q has Buckets or Remembers: only a Table can have them", a.name, name))
 	}
 	return Map[K, F, V]{newDictionary[V](a, name, d)}
 }
@@ -136,7 +136,9 @@ type dictionary[V any] struct {
 	name string
 	division
 	stored[V]
-	self part
+	self   part
+	memory memory[V]
+	box    *V // is given to the codec, for which a value must not be on the stack
 }
 
 func newDictionary[V any](a *App, name string, d division) *dictionary[V] {
@@ -147,7 +149,8 @@ func newDictionary[V any](a *App, name string, d division) *dictionary[V] {
 		panic(fmt.Sprintf("application %s: table %q is there twice", a.name, name))
 	}
 	a.tables[name] = d.split
-	return &dictionary[V]{name, d, storedAs[V](), part{name, d.split}}
+	return &dictionary[V]{name: name, division: d, stored: storedAs[V](), self: part{name, d.split},
+		memory: memory[V]{most: d.remembers}, box: new(V)}
 }
 
 func (d *dictionary[V]) cell(key ledger.Key) Cell { return Cell{&d.self, key} }
@@ -161,13 +164,24 @@ func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 	if !ok {
 		return v, false
 	}
-	return d.must(b, cell), true
+	if v, ok = d.memory.recall(d.keyAt(cell, field), b); !ok {
+		v = d.must(b, cell)
+		d.memory.keep(d.keyAt(cell, field), b, v)
+	}
+	return v, true
 }
 
 func (d *dictionary[V]) put(tx *Tx, cell, field ledger.Key, v V) {
 	tx.use(d.cell(cell))
-	tx.scratch = d.append(tx.scratch[:0], v)
-	tx.ledger.Put(tx.ledger.Table(d.name), cell, field, tx.scratch)
+	*d.box = v
+	tx.scratch = d.append(tx.scratch[:0], d.box)
+	var none V
+	*d.box = none
+	table := tx.ledger.Table(d.name)
+	if tx.ledger.Put(table, cell, field, tx.scratch); d.remembers > 0 {
+		b, _ := tx.ledger.Get(table, cell, field)
+		d.memory.keep(d.keyAt(cell, field), b, v)
+	}
 }
 
 func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
@@ -178,8 +192,10 @@ func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
 // must decodes a stored value. It panics, which fails the handler, if another release of the application has stored a
 // value of another type.
 func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
-	v, err := d.parse(b)
-	if err != nil {
+	err := d.parse(b, d.box)
+	v := *d.box
+	var none V
+	if *d.box = none; err != nil {
 		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", d.cell(cell), v,
 			err))
 	}
@@ -230,8 +246,8 @@ func fromKey[K Key](key ledger.Key) (k K) {
 
 // stored is how a V is stored as bytes.
 type stored[V any] struct {
-	append func(dst []byte, v V) []byte
-	parse  func(b []byte) (V, error)
+	append func(dst []byte, v *V) []byte
+	parse  func(b []byte, v *V) error // v is zero
 }
 
 // storedAs picks that when the table is made, so that no reflection is needed for
@@ -256,35 +272,35 @@ func storedAs[V any]() stored[V] {
 		plain = number[openflow.DatapathID]()
 	case string:
 		plain = stored[string]{
-			func(dst []byte, v string) []byte { return append(dst, v...) },
-			func(b []byte) (string, error) { return string(b), nil },
+			func(dst []byte, v *string) []byte { return append(dst, *v...) },
+			func(b []byte, v *string) error { *v = string(b); return nil },
 		}
 	case []byte:
 		plain = stored[[]byte]{
-			func(dst, v []byte) []byte { return append(dst, v...) },
-			func(b []byte) ([]byte, error) { return bytes.Clone(b), nil }, // the stored one must not change
+			func(dst []byte, v *[]byte) []byte { return append(dst, *v...) },
+			func(b []byte, v *[]byte) error { *v = bytes.Clone(b); return nil }, // the stored one must not change
 		}
 	case of13.MAC:
 		plain = stored[of13.MAC]{
-			func(dst []byte, v of13.MAC) []byte { return append(dst, v[:]...) },
-			func(b []byte) (v of13.MAC, err error) {
+			func(dst []byte, v *of13.MAC) []byte { return append(dst, v[:]...) },
+			func(b []byte, v *of13.MAC) error {
 				if copy(v[:], b) != len(b) || len(b) != len(v) {
-					err = fmt.Errorf("%d bytes are not an Ethernet address", len(b))
+					return fmt.Errorf("%d bytes are not an Ethernet address", len(b))
 				}
-				return v, err
+				return nil
 			},
 		}
 	default:
 		c := codec.Of[V]()
 		return stored[V]{
-			func(dst []byte, v V) []byte {
-				dst, err := c.Append(dst, &v)
+			func(dst []byte, v *V) []byte {
+				dst, err := c.Append(dst, v)
 				if err != nil {
-					panic(fmt.Sprintf("value of type %T cannot be stored: %v", v, err))
+					panic(fmt.Sprintf("value of type %T cannot be stored: %v", *v, err))
 				}
 				return dst
 			},
-			func(b []byte) (v V, err error) { err = c.Parse(b, &v); return v, err },
+			c.Parse,
 		}
 	}
 	return plain.(stored[V])
@@ -292,13 +308,14 @@ func storedAs[V any]() stored[V] {
 
 func number[N ~uint16 | ~uint32 | ~uint64 | ~int | ~int64]() stored[N] {
 	return stored[N]{
-		func(dst []byte, v N) []byte { return binary.AppendUvarint(dst, uint64(v)) },
-		func(b []byte) (N, error) {
-			v, n := binary.Uvarint(b)
-			if n != len(b) || n <= 0 || uint64(N(v)) != v {
-				return 0, fmt.Errorf("%d bytes are not such a number", len(b))
+		func(dst []byte, v *N) []byte { return binary.AppendUvarint(dst, uint64(*v)) },
+		func(b []byte, v *N) error {
+			u, n := binary.Uvarint(b)
+			if n != len(b) || n <= 0 || uint64(N(u)) != u {
+				return fmt.Errorf("%d bytes are not such a number", len(b))
 			}
-			return N(v), nil
+			*v = N(u)
+			return nil
 		},
 	}
 }
