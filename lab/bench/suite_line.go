@@ -36,6 +36,7 @@ const (
 type line struct {
 	ends    []*load.Endpoint
 	client  *webClient
+	users   users
 	began   time.Time
 	rising  [lineSwitches]atomic.Int64 // since when the counters of a port rise, in ns after began; 0: they do not
 	entered atomic.Int64               // paths whose first switch has its entry
@@ -67,6 +68,8 @@ func newLine(ctx context.Context, c *cluster.Cluster) (l *line, err error) {
 	if err != nil {
 		return l, err
 	}
+	l.users = usersOf(c, leader, "switches") // which are in this process, as are the clients
+	l.users["agent"] = []int{c.Agents()[0].Pid()}
 	probe := lineDefinition(0, lineSwitches-1, 2*maxLinePaths) // no other path has its number
 	for began := time.Now(); ; {
 		err = l.install(ctx, leader, "probe", probe)
@@ -185,7 +188,7 @@ func (l *line) single(ctx context.Context, at *cluster.Controller, _ int) (map[s
 
 // many installs paths as fast as possible.
 func (l *line) many(ctx context.Context, at *cluster.Controller, paths int) (map[string]float64, error) {
-	began := time.Now()
+	began, used := time.Now(), l.users.used()
 	err := l.wait(ctx, paths, func() error {
 		return together(lineClients, func(client int) error {
 			for first := client * linePathsTogether; first < paths; first += lineClients * linePathsTogether {
@@ -200,7 +203,12 @@ func (l *line) many(ctx context.Context, at *cluster.Controller, paths int) (map
 			return nil
 		})
 	})
-	return map[string]float64{"path_installs_per_s": float64(paths) / time.Since(began).Seconds()}, err
+	f := map[string]float64{"path_installs_per_s": float64(paths) / time.Since(began).Seconds()}
+	for who, t := range l.users.since(used) {
+		f[who+"_us_per_path"] = micros(t) / float64(paths)
+		f["us_per_path"] += f[who+"_us_per_path"]
+	}
+	return f, err
 }
 
 // counters are those of the port of the hosts that send.
