@@ -20,14 +20,63 @@ const (
 	refused                   // nothing of it is installed
 )
 
-// row is how far a path is.
+// row is a path. While Next is being installed only its progress changes.
 type row struct {
 	_          struct{} `cbor:",toarray"`
-	Name       string
-	Phase      phase
-	Waiting    int // hops of Next that are not confirmed
+	Path       model.Path
+	Phase      phase // as it is stored, entering is laying
 	Live, Next *route
 	Why        string // it is refused, or Live is broken
+
+	waiting int // hops of Next that are not confirmed
+}
+
+// progress is that of a path that is laying or entering: the number of Next, and how many hops of it are not confirmed.
+// A row that is laying and has none has entered, and had no Live before.
+type progress uint64
+
+const waitingBits = 10 // of a progress; a route and its backup have less than 200 hops
+
+func progressOf(route uint64, waiting int) uint64 { return route<<waitingBits | uint64(waiting) }
+
+func (p progress) route() uint64 { return uint64(p) >> waitingBits }
+func (p progress) waiting() int  { return int(p & (1<<waitingBits - 1)) }
+
+// load returns a path.
+func (v *visit) load(id uint64) (r row, there bool) {
+	if r, there = v.paths.Get(v.tx, id); there {
+		v.advance(id, &r)
+	}
+	return r, there
+}
+
+// advance adds its progress to a path as it is stored.
+func (v *visit) advance(id uint64, r *row) {
+	if r.Phase != laying {
+		return
+	}
+	p, there := v.progress.Get(v.tx, id)
+	switch r.waiting = progress(p).waiting(); {
+	case !there:
+		r.Live, r.Next, r.Phase = r.Next, nil, steady
+	case r.waiting == 0:
+		r.Phase = entering
+	}
+}
+
+// store writes a path.
+func (v *visit) store(id uint64, r *row) {
+	as := *r
+	switch as.Phase {
+	case laying:
+		v.progress.Put(v.tx, id, progressOf(r.Next.Number, r.waiting))
+	case entering:
+		v.progress.Put(v.tx, id, progressOf(r.Next.Number, 0))
+		as.Phase = laying
+	default:
+		v.progress.Delete(v.tx, id)
+	}
+	v.paths.Put(v.tx, id, as)
 }
 
 // retired is a route that no more frames take.
@@ -41,11 +90,11 @@ type retired struct {
 // install installs a route for a path, beside the one that it has.
 func (v *visit) install(id uint64, r *row, next *route) {
 	ops := next.behind(lay, id)
-	r.Next, r.Phase, r.Waiting = next, laying, len(ops)
-	for _, o := range ops {
-		v.push(o)
+	r.Next, r.Phase, r.waiting = next, laying, len(ops)
+	for i := range ops {
+		v.push(&ops[i])
 	}
-	if r.Waiting == 0 {
+	if r.waiting == 0 {
 		v.enter(id, r)
 	}
 }
@@ -78,27 +127,41 @@ func (r *route) behind(k kind, path uint64) []op {
 // enter lets frames take the route that is complete.
 func (v *visit) enter(id uint64, r *row) {
 	r.Phase = entering
-	v.push(r.Next.op(enter, id, 0))
+	o := r.Next.op(enter, id, 0)
+	v.push(&o)
+}
+
+// laid goes on with a path when a switch has executed a lay.
+func (v *visit) laid(o *op) {
+	p, there := v.progress.Get(v.tx, o.Path)
+	route, waiting := progress(p).route(), progress(p).waiting()
+	if !there || route != o.Route || waiting == 0 {
+		return
+	}
+	if waiting--; waiting == 0 {
+		r, _ := v.load(o.Path)
+		v.enter(o.Path, &r)
+	}
+	v.progress.Put(v.tx, o.Path, progressOf(route, waiting))
 }
 
 // done goes on with a path when a switch has executed something for it, or has not: why says why.
 func (v *visit) done(o *op, why string) {
-	if o.Kind == erase {
+	switch {
+	case o.Kind == erase:
 		v.tags.Delete(v.tx, o.Hop.entrance(), uint32(o.Tag))
 		return
+	case o.Kind == lay && why == "":
+		v.laid(o)
+		return
 	}
-	r, there := v.paths.Get(v.tx, o.Path)
+	r, there := v.load(o.Path)
 	next := there && r.Next != nil && r.Next.Number == o.Route
 	switch {
 	case o.Kind == leave && there:
 		v.left(o.Path, &r)
-	case o.Kind == lay && next && r.Phase == laying && why != "":
-		v.giveUp(o.Path, &r, why)
 	case o.Kind == lay && next && r.Phase == laying:
-		if r.Waiting--; r.Waiting == 0 {
-			v.enter(o.Path, &r)
-		}
-		v.paths.Put(v.tx, o.Path, r)
+		v.giveUp(o.Path, &r, why)
 	case o.Kind == enter && next && r.Phase == entering && why == "":
 		v.entered(o.Path, &r)
 	case o.Kind == enter && next && r.Phase == entering && r.Live == nil:
@@ -112,11 +175,14 @@ func (v *visit) done(o *op, why string) {
 
 // entered: every new frame takes Next.
 func (v *visit) entered(id uint64, r *row) {
-	if r.Live != nil {
-		v.retire(id, r.Live)
-	}
+	was := r.Live
 	r.Live, r.Next, r.Phase, r.Why = r.Next, nil, steady, ""
-	v.paths.Put(v.tx, id, *r)
+	if was == nil {
+		v.progress.Delete(v.tx, id) // that is all that has changed
+	} else {
+		v.retire(id, was)
+		v.store(id, r)
+	}
 	v.tell(r)
 	if !v.complete(r.Live) { // a link may have gone, or come, meanwhile
 		v.look(id)
@@ -133,25 +199,28 @@ func (v *visit) giveUp(id uint64, r *row, why string) {
 	case v.complete(r.Live):
 		r.Why = ""
 	case v.intact(r.Live): // it needed another backup only
-		r.Live.Bare, r.Why = why, ""
+		live := *r.Live // which others may read
+		live.Bare = why
+		r.Live, r.Why = &live, ""
 		v.broken.Put(v.tx, all, id, true)
 	default:
 		v.broken.Put(v.tx, all, id, true)
 	}
 	v.retire(id, next) // a few frames may have taken it
-	v.paths.Put(v.tx, id, *r)
+	v.store(id, r)
 	v.tell(r)
 }
 
 // takeBack ends a path at its first switch. The other ones follow when that is confirmed.
 func (v *visit) takeBack(id uint64, r *row, why string) {
 	r.Phase, r.Why = leaving, why
-	v.paths.Put(v.tx, id, *r)
+	v.store(id, r)
 	first := r.Live
 	if first == nil {
 		first = r.Next
 	}
-	v.push(first.op(leave, id, 0))
+	o := first.op(leave, id, 0)
+	v.push(&o)
 }
 
 // left: no more frames take the path.
@@ -166,19 +235,19 @@ func (v *visit) left(id uint64, r *row) {
 		v.forget(id, r)
 		return
 	}
-	v.paths.Put(v.tx, id, *r)
+	v.store(id, r)
 	v.tell(r)
 }
 
 // forget deletes a path of which nothing is left.
 func (v *visit) forget(id uint64, r *row) {
 	v.paths.Delete(v.tx, id)
-	v.defs.Delete(v.tx, id)
-	v.names.Delete(v.tx, all, r.Name)
+	v.progress.Delete(v.tx, id)
+	v.names.Delete(v.tx, all, r.Path.Name)
 	v.todo.Delete(v.tx, all, id)
 	v.broken.Delete(v.tx, all, id)
 	v.c.Paths--
-	v.fail(app.Emit(v.tx, model.PathState{Name: r.Name, State: model.Gone}))
+	v.fail(app.Emit(v.tx, model.PathState{Name: r.Path.Name, State: model.Gone}))
 }
 
 // retire removes a route when no frame can be on it any more.
@@ -212,8 +281,9 @@ func (v *visit) drained() {
 
 // erase removes the entries for the tag of a route, which no frame has.
 func (v *visit) erase(id uint64, r *route) {
-	for _, o := range r.behind(erase, id) {
-		v.push(o)
+	ops := r.behind(erase, id)
+	for i := range ops {
+		v.push(&ops[i])
 	}
 }
 
@@ -245,7 +315,7 @@ func (v *visit) turn() (more bool) {
 		}
 		v.todo.Delete(v.tx, all, id)
 		v.broken.Delete(v.tx, all, id)
-		if r, there := v.paths.Get(v.tx, id); there {
+		if r, there := v.load(id); there {
 			v.review(id, &r)
 		}
 	}
@@ -268,12 +338,11 @@ func (v *visit) review(id uint64, r *row) {
 	}
 	was := r.Why
 	if r.Why = ""; !v.complete(r.Live) {
-		p, _ := v.defs.Get(v.tx, id)
-		next, err := v.find(&p)
+		next, err := v.find(&r.Path)
 		if err == nil && !(v.intact(r.Live) && r.Live.Bare != "" && next.Bare != "") { // which would be no better
 			if err = v.reserve(id, &next); err == nil {
 				v.install(id, r, &next)
-				v.paths.Put(v.tx, id, *r)
+				v.store(id, r)
 				return
 			}
 		}
@@ -283,14 +352,14 @@ func (v *visit) review(id uint64, r *row) {
 		v.broken.Put(v.tx, all, id, true)
 	}
 	if r.Why != was {
-		v.paths.Put(v.tx, id, *r)
+		v.store(id, r)
 		v.tell(r)
 	}
 }
 
 // removed has a switch install again what somebody else has removed there.
 func (v *visit) removed(m model.Removed) error {
-	r, there := v.paths.Get(v.tx, m.ID)
+	r, there := v.load(m.ID)
 	if m.Owner != Name || !there {
 		return nil
 	}
@@ -298,18 +367,20 @@ func (v *visit) removed(m model.Removed) error {
 		if way == nil {
 			continue
 		}
-		for _, o := range way.behind(lay, m.ID) {
-			if o.Hop.Switch != m.Switch {
+		ops := way.behind(lay, m.ID)
+		for i := range ops {
+			if ops[i].Hop.Switch != m.Switch {
 				continue
 			}
 			if way == r.Next && r.Phase == laying {
-				r.Waiting++ // it was confirmed
-				v.paths.Put(v.tx, m.ID, r)
+				r.waiting++ // it was confirmed
+				v.store(m.ID, &r)
 			}
-			v.push(o)
+			v.push(&ops[i])
 		}
 		if way == r.Live && r.Phase == steady && way.Hops[0].Switch == m.Switch { // else frames do not enter
-			v.push(way.op(enter, m.ID, 0))
+			o := way.op(enter, m.ID, 0)
+			v.push(&o)
 		}
 	}
 	return nil
@@ -333,7 +404,7 @@ func (r *row) state() model.State {
 }
 
 func (v *visit) tell(r *row) {
-	v.fail(app.Emit(v.tx, model.PathState{Name: r.Name, State: r.state(), Why: r.reason()}))
+	v.fail(app.Emit(v.tx, model.PathState{Name: r.Path.Name, State: r.state(), Why: r.reason()}))
 }
 
 // reason is why a path is not as it is to be.
@@ -353,7 +424,7 @@ func (v *visit) waits(o *op) bool {
 	if o.Kind == erase || o.Kind == leave {
 		return true
 	}
-	r, there := v.paths.Get(v.tx, o.Path)
+	r, there := v.load(o.Path)
 	return there && r.Live != nil && (o.Kind == enter || r.Live.Number == o.Route)
 }
 
@@ -362,12 +433,12 @@ func (v *visit) add(p model.Path) (*row, error) {
 	if p.Priority == 0 {
 		p.Priority = model.DefaultPriority
 	}
-	r := &row{Name: p.Name}
+	r := &row{Path: p}
 	before, there := v.names.Get(v.tx, all, p.Name)
 	if there {
-		old, _ := v.paths.Get(v.tx, before)
+		old, _ := v.load(before)
 		if old.Phase != refused {
-			if def, _ := v.defs.Get(v.tx, before); same(&def, &p) && old.Phase != leaving {
+			if same(&old.Path, &p) && old.Phase != leaving {
 				return &old, nil
 			}
 			return nil, fmt.Errorf("path %s has another definition, or is being removed: delete it, and wait until it "+
@@ -384,8 +455,8 @@ func (v *visit) add(p model.Path) (*row, error) {
 		return nil, err
 	}
 	for _, h := range slices.Concat(next.Hops, next.Backup) {
-		if l := v.line(h.Switch); l.Next-l.First >= MaxQueue {
-			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, l.Next-l.First)
+		if l := v.line(h.Switch); l.Waiting+len(l.fresh) >= MaxQueue {
+			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, l.Waiting+len(l.fresh))
 		}
 	}
 	id := v.number()
@@ -394,14 +465,12 @@ func (v *visit) add(p model.Path) (*row, error) {
 	}
 	if there {
 		v.paths.Delete(v.tx, before)
-		v.defs.Delete(v.tx, before)
 	} else {
 		v.c.Paths++
 	}
 	v.names.Put(v.tx, all, p.Name, id)
-	v.defs.Put(v.tx, id, p)
 	v.install(id, r, &next)
-	v.paths.Put(v.tx, id, *r)
+	v.store(id, r)
 	return r, nil
 }
 
@@ -411,7 +480,7 @@ func (v *visit) remove(name string) bool {
 	if !there {
 		return false
 	}
-	r, _ := v.paths.Get(v.tx, id)
+	r, _ := v.load(id)
 	switch {
 	case r.Phase == refused:
 		v.forget(id, &r)
@@ -420,7 +489,7 @@ func (v *visit) remove(name string) bool {
 		v.forget(id, &r)
 	case r.Phase == leaving:
 		r.Why = ""
-		v.paths.Put(v.tx, id, r)
+		v.store(id, &r)
 	default:
 		v.takeBack(id, &r, "")
 	}

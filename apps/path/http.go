@@ -186,14 +186,14 @@ func (d *Definition) path(name string) (p model.Path, err error) {
 }
 
 func (v *visit) view(id uint64) View {
-	r, _ := v.paths.Get(v.tx, id)
-	p, _ := v.defs.Get(v.tx, id)
+	r, _ := v.load(id)
+	p := &r.Path
 	d := Definition{From: End{p.From.Switch.String(), p.From.Port}, To: End{p.To.Switch.String(), p.To.Port},
 		Match: p.Class, Priority: p.Priority, MaxHops: p.MaxHops, Backup: p.Backup}
 	for _, s := range p.Avoid {
 		d.Avoid = append(d.Avoid, s.String())
 	}
-	view := View{Name: r.Name, Definition: d, State: r.state(), Why: r.reason(), Number: id, Route: []Step{}}
+	view := View{Name: p.Name, Definition: d, State: r.state(), Why: r.reason(), Number: id, Route: []Step{}}
 	if live := r.Live; live != nil {
 		view.Route, view.Backup = steps(live.Hops, live.Tag), steps(live.Backup, live.BackupTag)
 	}
@@ -263,7 +263,7 @@ func (v *visit) ask(p model.Path) *row {
 			return r
 		}
 	}
-	return &row{Name: p.Name, Phase: refused, Why: err.Error()}
+	return &row{Path: p, Phase: refused, Why: err.Error()}
 }
 
 // addPaths is addPath for many.

@@ -69,11 +69,11 @@ const all uint32 = 0
 
 type manager struct {
 	counters app.Table[uint32, counters]
-	defs     app.Table[uint64, model.Path] // that paths keep, by their numbers
-	paths    app.Table[uint64, row]
+	paths    app.Table[uint64, row]               // by their numbers
+	progress app.Table[uint64, uint64]            // of those that are being installed; see progress
 	names    app.Map[uint32, string, uint64]      // numbers of paths, by name
 	nodes    app.Map[uint32, app.Switch, line]    // switches that were up once
-	ops      app.Map[app.Switch, uint64, op]      // that a switch has not confirmed, in their order
+	ops      app.Map[app.Switch, uint64, []byte]  // that a switch has not confirmed, in their order, many in each
 	tags     app.Map[app.PortOf, uint32, uint64]  // that frames have which enter by a port: of which path
 	links    app.Map[uint32, app.PortOf, whereto] // by where they begin, one direction each
 	drains   app.Map[uint32, uint64, retired]     // routes that frames may still be on, in the order of their ends
@@ -88,6 +88,9 @@ type manager struct {
 	}
 	needs app.Cells
 }
+
+// maxKnown bounds the paths that are kept in memory: those that are being installed are read four times.
+const maxKnown = 8192
 
 // maxDistances bounds the switches of which the distances of all others are kept. One more begins anew.
 const maxDistances = 256
@@ -112,11 +115,11 @@ func New() *app.App {
 	a := app.New(Name).Whole()
 	m := &manager{
 		counters: app.NewTable[uint32, counters](a, "counters"),
-		defs:     app.NewTable[uint64, model.Path](a, "definitions"),
-		paths:    app.NewTable[uint64, row](a, "paths"),
+		paths:    app.NewTable[uint64, row](a, "paths", app.Remembers(maxKnown)),
+		progress: app.NewTable[uint64, uint64](a, "progress"),
 		names:    app.NewMap[uint32, string, uint64](a, "names"),
 		nodes:    app.NewMap[uint32, app.Switch, line](a, "nodes"),
-		ops:      app.NewMap[app.Switch, uint64, op](a, "ops"),
+		ops:      app.NewMap[app.Switch, uint64, []byte](a, "ops"),
 		tags:     app.NewMap[app.PortOf, uint32, uint64](a, "tags"),
 		links:    app.NewMap[uint32, app.PortOf, whereto](a, "links"),
 		drains:   app.NewMap[uint32, uint64, retired](a, "drains"),
@@ -124,7 +127,7 @@ func New() *app.App {
 		broken:   app.NewMap[uint32, uint64, bool](a, "broken"),
 		gone:     app.NewMap[uint32, app.Switch, bool](a, "gone"),
 	}
-	m.needs = app.Whole(m.counters, m.defs, m.paths, m.names, m.nodes, m.ops, m.tags, m.links, m.drains, m.todo,
+	m.needs = app.Whole(m.counters, m.paths, m.progress, m.names, m.nodes, m.ops, m.tags, m.links, m.drains, m.todo,
 		m.broken, m.gone)
 	app.Handle(a, needs[app.Timer](m), within(m, (*visit).timer))
 	app.HandleEmitted(a, needs[topology.LinkUp](m), within(m, (*visit).linkUp))
@@ -152,6 +155,7 @@ type visit struct {
 	tx    *app.Tx
 	c     counters
 	lines map[app.Switch]*kept // of switches for which something may wait now
+	some  []op                 // used again
 	err   error
 }
 
@@ -172,7 +176,8 @@ func (m *manager) begin(tx *app.Tx) *visit {
 func (v *visit) end() error {
 	for _, id := range slices.Sorted(maps.Keys(v.lines)) {
 		l := v.lines[id]
-		if v.send(id, &l.line); l.line != l.was {
+		v.write(id, l)
+		if v.send(id, l); l.line != l.was {
 			v.nodes.Put(v.tx, all, id, l.line)
 		}
 	}

@@ -1,6 +1,10 @@
 package path
 
 import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
 )
@@ -17,7 +21,6 @@ const (
 
 // op is one change of an entry at a switch.
 type op struct {
-	_     struct{} `cbor:",toarray"`
 	Kind  kind
 	Path  uint64
 	Route uint64
@@ -29,22 +32,76 @@ type op struct {
 	BackupTag uint16
 }
 
-// line is what waits for a switch. At most model.MaxSteps of it are on their way, in one change. The next one is sent
-// when the switch has confirmed that, so changes grow by themselves under load.
+// What follows the kind of an op in its first byte.
+const (
+	isLast    = 0x10
+	hasBackup = 0x20
+)
+
+// append encodes an op, without its switch: two or three are written for each path.
+func (o *op) append(b []byte) []byte {
+	first := byte(o.Kind)
+	if o.Last {
+		first |= isLast
+	}
+	if o.Backup > 0 {
+		first |= hasBackup
+	}
+	b = append(b, first)
+	for _, n := range [...]uint64{o.Path, o.Route, uint64(o.Hop.In), uint64(o.Hop.Out), uint64(o.Tag)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	if o.Backup > 0 {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(o.Backup)), uint64(o.BackupTag))
+	}
+	return b
+}
+
+// opsOf appends what is encoded in a row of a switch.
+func opsOf(list []op, id app.Switch, b []byte) []op {
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			panic(fmt.Sprintf("what waits for switch %v is not that of this release", id))
+		}
+		b = b[size:]
+		return n
+	}
+	for len(b) > 0 {
+		first := b[0]
+		b = b[1:]
+		o := op{Kind: kind(first & 0xf), Last: first&isLast > 0, Path: number(), Route: number()}
+		o.Hop = hop{Switch: id, In: app.Port(number()), Out: app.Port(number())}
+		if o.Tag = uint16(number()); first&hasBackup > 0 {
+			o.Backup, o.BackupTag = app.Port(number()), uint16(number())
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// line is what waits for a switch: ops in rows of at most model.MaxSteps, those of a transaction together. As many rows
+// are on their way as fit in one change. The next ones are sent when the switch has confirmed that, so changes grow by
+// themselves under load.
 type line struct {
 	_           struct{} `cbor:",toarray"`
 	Up          bool
-	First, Next uint64 // what waits has numbers from First to before Next
-	Sent        uint64 // the number after the last one that is on its way; 0: none is
+	First, Next uint64 // the rows have numbers from First to before Next
+	Waiting     int    // ops in them
+	Sent        uint64 // the number after the last row that is on its way; 0: none is
 	Change      uint64 // number of the change
-	Checked     uint64 // while it is down: what has lower numbers is known to wait for it
+	Checked     uint64 // while it is down: the ops of rows with lower numbers are known to wait for it
 }
 
-// kept is a line, and as what it is stored.
-type kept struct{ line, was line }
+// kept is a line, as what it is stored, and what is to be added to it.
+type kept struct {
+	line
+	was   line
+	fresh []op
+}
 
 // line returns what waits for a switch. Changes of it are written at the end of the handler.
-func (v *visit) line(id app.Switch) *line {
+func (v *visit) line(id app.Switch) *kept {
 	l, known := v.lines[id]
 	if !known {
 		l = new(kept)
@@ -52,35 +109,62 @@ func (v *visit) line(id app.Switch) *line {
 		l.line = l.was
 		v.lines[id] = l
 	}
-	return &l.line
+	return l
 }
 
 // push has a switch do something after all that waits for it.
-func (v *visit) push(o op) {
+func (v *visit) push(o *op) {
 	l := v.line(o.Hop.Switch)
-	v.ops.Put(v.tx, o.Hop.Switch, l.Next, o)
-	l.Next++
+	l.fresh = append(l.fresh, *o)
 	if !l.Up {
 		v.await(quiet)
 	}
+}
+
+// write writes what was pushed.
+func (v *visit) write(id app.Switch, l *kept) {
+	for some := range slices.Chunk(l.fresh, model.MaxSteps) {
+		v.putOps(id, l.Next, some)
+		l.Next++
+	}
+	l.Waiting, l.fresh = l.Waiting+len(l.fresh), nil
+}
+
+// putOps writes a row of ops; without any it is deleted.
+func (v *visit) putOps(id app.Switch, number uint64, list []op) {
+	if len(list) == 0 {
+		v.ops.Delete(v.tx, id, number)
+		return
+	}
+	b := make([]byte, 0, 24*len(list))
+	for i := range list {
+		b = list[i].append(b)
+	}
+	v.ops.Put(v.tx, id, number, b)
 }
 
 // transitPriority is that of the entries for tags. Other applications match no tag of a path, unless they match all.
 const transitPriority = 65_000
 
 // send sends a switch what waits for it, if nothing is on its way.
-func (v *visit) send(id app.Switch, l *line) {
+func (v *visit) send(id app.Switch, l *kept) {
 	if !l.Up || l.Sent > 0 || l.First == l.Next {
 		return
 	}
 	m := model.Change{Switch: id, Owner: Name, Number: l.Change + 1}
-	for number, o := range v.ops.All(v.tx, id) {
-		m.Steps = append(m.Steps, v.step(&o))
-		if l.Sent = number + 1; len(m.Steps) == model.MaxSteps {
+	steps := 0
+	for number, b := range v.ops.All(v.tx, id) {
+		v.some = opsOf(v.some[:0], id, b)
+		if steps += len(v.some); steps > model.MaxSteps {
 			break
 		}
+		for i := range v.some {
+			s := v.step(&v.some[i])
+			m.Steps = m.Steps.With(&s)
+		}
+		l.Sent = number + 1
 	}
-	if len(m.Steps) == 0 { // all that waited was given up
+	if steps == 0 { // all that waited was given up
 		l.First = l.Next
 		return
 	}
@@ -97,8 +181,8 @@ func (v *visit) step(o *op) model.Step {
 	case lay, erase:
 		s.Pop = o.Last
 	case enter, leave:
-		p, _ := v.defs.Get(v.tx, o.Path) // it is there until its first switch has confirmed its end
-		s.Class, s.Priority, s.Tag, s.Push = p.Class, p.Priority, 0, o.Tag
+		r, _ := v.paths.Get(v.tx, o.Path) // it is there until its first switch has confirmed its end
+		s.Class, s.Priority, s.Tag, s.Push = r.Path.Class, r.Path.Priority, 0, o.Tag
 	}
 	return s
 }
@@ -114,51 +198,61 @@ func (v *visit) changed(m model.Changed) error {
 		v.await(quiet)
 		return nil
 	}
-	list := v.between(m.Switch, l.First, l.Sent)
-	l.First, l.Sent = l.Sent, 0
-	why := map[int]string{}
+	list := v.take(m.Switch, l)
+	var why map[int]string
 	for _, r := range m.Refused {
+		if why == nil {
+			why = map[int]string{}
+		}
 		why[r.Step] = r.Why
 	}
-	for i, w := range list {
-		v.ops.Delete(v.tx, m.Switch, w.number)
-		v.done(&w.op, why[i])
+	for i := range list {
+		v.done(&list[i], why[i])
 	}
 	return nil
 }
 
-type waiting struct {
-	number uint64
-	op     op
-}
-
-// between returns what waits for a switch, from one number to before another.
-func (v *visit) between(id app.Switch, first, end uint64) (list []waiting) {
-	for number, o := range v.ops.All(v.tx, id) {
-		if number >= end {
-			break
-		}
-		if number >= first {
-			list = append(list, waiting{number, o})
+// take removes what is on its way to a switch from what waits for it.
+func (v *visit) take(id app.Switch, l *kept) (list []op) {
+	for ; l.First < l.Sent; l.First++ {
+		if b, there := v.ops.Get(v.tx, id, l.First); there {
+			list = opsOf(list, id, b)
+			v.ops.Delete(v.tx, id, l.First)
 		}
 	}
+	l.Sent = 0
+	l.Waiting -= len(list)
 	return list
 }
 
 // abandon gives up what does not wait for switches that are down, a part at a time. It reports whether that is all.
 func (v *visit) abandon() bool {
-	for id, l := range v.nodes.All(v.tx, all) {
-		if l.Up || l.Sent > 0 || l.Checked >= l.Next {
+	for id, row := range v.nodes.All(v.tx, all) {
+		if row.Up || row.Sent > 0 || row.Checked >= row.Next {
 			continue
 		}
-		end := min(l.Checked+model.MaxSteps, l.Next)
-		for _, w := range v.between(id, l.Checked, end) {
-			if !v.waits(&w.op) {
-				v.ops.Delete(v.tx, id, w.number)
-				v.done(&w.op, "switch "+id.String()+" is "+v.condition(id))
+		l := v.line(id)
+		for n := 0; n < model.MaxSteps && l.Checked < row.Next; l.Checked++ {
+			b, _ := v.ops.Get(v.tx, id, l.Checked)
+			list := opsOf(nil, id, b)
+			n += 1 + len(list)
+			var wait, rest []op
+			for i := range list {
+				if v.waits(&list[i]) {
+					wait = append(wait, list[i])
+				} else {
+					rest = append(rest, list[i])
+				}
+			}
+			if len(rest) == 0 {
+				continue
+			}
+			v.putOps(id, l.Checked, wait)
+			l.Waiting -= len(rest)
+			for i := range rest {
+				v.done(&rest[i], "switch "+id.String()+" is "+v.condition(id))
 			}
 		}
-		v.line(id).Checked = end
 		return false
 	}
 	return true
@@ -189,7 +283,7 @@ func (v *visit) nodeForgotten(m model.NodeForgotten) error {
 	v.gone.Put(v.tx, all, m.Switch, true)
 	v.line(m.Switch).Checked = l.First
 	for id, r := range v.paths.All(v.tx) {
-		if r.Live != nil && r.Live.Hops[0].Switch == m.Switch {
+		if v.advance(id, &r); r.Live != nil && r.Live.Hops[0].Switch == m.Switch {
 			v.todo.Put(v.tx, all, id, true)
 		}
 	}

@@ -41,7 +41,6 @@ const (
 
 // Step installs or removes an entry. To remove one, its match and priority are enough.
 type Step struct {
-	_ struct{} `cbor:",toarray"`
 	Entry
 	ID     uint64 // of the owner's, for what it installs the entry; an entry belongs to one
 	Remove bool
@@ -54,7 +53,7 @@ type Change struct {
 	Switch app.Switch
 	Owner  string // the name of the application
 	Number uint64 // chosen by the owner
-	Steps  []Step // at most MaxSteps
+	Steps  Steps  // at most MaxSteps
 }
 
 // Changed is the end of a change: the switch has executed all steps but those that are refused.

@@ -166,7 +166,7 @@ func (n *node) mend(tx *app.Tx, id app.Switch, s state, check *reconcile.Check, 
 		}
 		f, _ := n.flows.Get(tx, id, keys[i])
 		if !missing {
-			n.install(tx, id, s.Generation, &f)
+			n.install(tx, id, s.Generation, keys[i], &f)
 			n.flows.Put(tx, id, keys[i], f)
 			continue
 		}

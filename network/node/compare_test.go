@@ -31,9 +31,9 @@ func newCompared(t testing.TB, table uint8, entries app.Port) *compared {
 	var next app.Port
 	ask := func(tx *app.Tx) error {
 		change := model.Change{Switch: compares, Owner: "owner", Number: uint64(next)}
-		for next < entries && len(change.Steps) < model.MaxSteps {
+		for n := 0; next < entries && n < model.MaxSteps; n++ {
 			next++
-			change.Steps = append(change.Steps, model.Step{ID: uint64(next),
+			change.Steps = change.Steps.With(&model.Step{ID: uint64(next),
 				Entry: model.Entry{Match: model.Match{In: next}, Priority: 9, Out: 4}})
 		}
 		if len(change.Steps) == 0 {

@@ -7,77 +7,99 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/model"
 )
 
-// holders knows who has an entry of a switch after the steps of a change that were accepted so far.
+// holders makes the steps of a change, unless somebody else has their entries.
 type holders struct {
-	node    *node
-	tx      *app.Tx
-	id      app.Switch
-	flows   int
-	changed map[string]*flow // by key; nil: nobody
+	node  *node
+	tx    *app.Tx
+	id    app.Switch
+	state state
+	// leaving has the entries, by key, whose removal the switch has not confirmed: they are their owners' until then.
+	leaving map[string]*flow
+	edits   []edit // so far
+	bytes   []byte // of their keys
+	keys    []string
 }
 
-// holders begins with what the switch has confirmed, and what others have asked for.
-func (n *node) holders(tx *app.Tx, id app.Switch, flows int) *holders {
-	h := &holders{n, tx, id, flows, map[string]*flow{}}
+func (n *node) holders(tx *app.Tx, id app.Switch, s state) *holders {
+	h := &holders{node: n, tx: tx, id: id, state: s}
 	for _, b := range n.pending.All(tx, id) {
-		for _, st := range b.Steps {
-			for i := range st.Flows {
-				if f := &st.Flows[i]; !st.Remove {
-					h.changed[keyOf(f.Priority, f.Match)] = f
+		for _, e := range b.Edits {
+			if e.Remove {
+				if h.leaving == nil {
+					h.leaving = map[string]*flow{}
 				}
+				h.leaving[string(e.Key)] = e.Old
 			}
 		}
 	}
 	return h
 }
 
-func (h *holders) of(key string) *flow {
-	f, changed := h.changed[key]
-	if changed {
-		return f
+func (h *holders) of(key string) (f flow, there bool) {
+	if f, leaves := h.leaving[key]; leaves {
+		return *f, true
 	}
-	if f, there := h.node.flows.Get(h.tx, h.id, key); there {
-		return &f
-	}
-	return nil
+	return h.node.flows.Get(h.tx, h.id, key)
 }
 
-// step accepts a step, unless an entry that it installs belongs to something else. What it removes and does not have is
-// left out.
-func (h *holders) step(owner string, m *model.Step) (st step, err error) {
-	flows, err := compile(&m.Entry)
+// add notes an edit.
+func (h *holders) add(e edit, key string) {
+	at := len(h.bytes)
+	h.bytes = append(h.bytes, key...)
+	e.Key = h.bytes[at:len(h.bytes):len(h.bytes)]
+	h.edits, h.keys = append(h.edits, e), append(h.keys, key)
+}
+
+// step makes a step, and returns its first command. It is refused if an entry that it installs belongs to something
+// else. What it removes and does not have is left out.
+func (h *holders) step(owner string, index int, m *model.Step) (first uint32, err error) {
+	flows, err := h.node.compiler.compile(&m.Entry)
 	if err != nil {
-		return st, err
+		return 0, err
 	}
-	st.Remove = m.Remove
-	added := 0
-	keys := make([]string, 0, len(flows)) // of st.Flows
+	start, added, install := len(h.edits), 0, flows[:0]
+	h.keys = h.keys[:0]
 	for _, f := range flows {
 		f.Owner, f.ID = owner, m.ID
 		key := keyOf(f.Priority, f.Match)
-		has := h.of(key)
-		mine := has != nil && has.Owner == owner && has.ID == m.ID
+		has, there := h.of(key)
+		mine := there && has.Owner == owner && has.ID == m.ID
+		e := edit{Step: index, Remove: m.Remove}
 		switch {
 		case m.Remove && !mine:
 			continue
-		case !m.Remove && has != nil && !mine:
-			return st, fmt.Errorf("switch %v: number %d of %s has an entry for the same frames with priority %d: use "+
+		case there && !mine:
+			h.edits = h.edits[:start]
+			return 0, fmt.Errorf("switch %v: number %d of %s has an entry for the same frames with priority %d: use "+
 				"another priority, or remove that", h.id, has.ID, has.Owner, m.Priority)
-		case has == nil:
+		case there:
+			old := has // here, so that it is on the heap if need be only
+			e.Old = &old
+		default:
 			added++
 		}
-		st.Flows, keys = append(st.Flows, f), append(keys, key)
+		h.add(e, key)
+		install = append(install, f)
 	}
-	if h.flows+added > model.MaxEntries {
-		return st, fmt.Errorf("switch %v has %d flow entries, and at most %d are possible: remove some", h.id, h.flows,
-			model.MaxEntries)
+	if h.state.Flows+added > model.MaxEntries {
+		h.edits = h.edits[:start]
+		return 0, fmt.Errorf("switch %v has %d flow entries, and at most %d are possible: remove some", h.id,
+			h.state.Flows, model.MaxEntries)
 	}
-	h.flows += added
-	for i, key := range keys {
-		if h.changed[key] = &st.Flows[i]; m.Remove {
-			h.changed[key] = nil
-			h.flows--
+	h.state.Flows += added
+	for i, key := range h.keys {
+		var xid uint32
+		if m.Remove {
+			h.state.Flows--
+			xid = uninstall(h.tx, h.id, &install[i])
+			h.node.flows.Delete(h.tx, h.id, key)
+		} else {
+			xid = h.node.install(h.tx, h.id, h.state.Generation, key, &install[i])
+			h.node.flows.Put(h.tx, h.id, key, install[i])
+		}
+		if first == 0 {
+			first = xid
 		}
 	}
-	return st, nil
+	return first, nil
 }

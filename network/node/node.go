@@ -2,6 +2,8 @@ package node
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
@@ -16,7 +18,7 @@ type state struct {
 	_          struct{} `cbor:",toarray"`
 	Up         bool     // it has confirmed all entries
 	Generation uint16   // in the cookies of the entries that it is to have
-	Flows      int      // that it has confirmed
+	Flows      int      // rows
 	After      []byte   // the key of the last entry that was sent, while it gets them again
 	Start      uint32   // the first command for that
 	Barrier    uint32   // its reply says that the switch has all of them; 0: not sent yet
@@ -38,27 +40,29 @@ type flow struct {
 type batch struct {
 	_              struct{} `cbor:",toarray"`
 	Number         uint64
-	Steps          []step // without those that are refused
+	Edits          []edit // of its steps, without those that are refused
 	Refused        []model.Refusal
 	Start, Barrier uint32 // the first and the last command of the present attempt
 }
 
-// step is a step of a change, as flow entries.
-type step struct {
+// edit is what a batch has done to the row of a flow entry, so that it can be undone.
+type edit struct {
 	_      struct{} `cbor:",toarray"`
-	Index  int      // in the change
+	Step   int      // in the change
+	Key    []byte
 	Remove bool
-	Flows  []flow
+	Old    *flow // that the switch has confirmed; nil: none
 }
 
 type node struct {
 	states  app.Table[app.Switch, state]
-	flows   app.Map[app.Switch, string, flow]   // by key: what the switch has confirmed
+	flows   app.Map[app.Switch, string, flow]   // by key: what the switch is to have
 	pending app.Map[app.Switch, string, batch]  // by owner
 	groups  app.Map[app.Switch, uint32, string] // that a switch may have, by id: the key of their flow entry
 	// that is under way; any change of the entries of a switch deletes its row
 	comparisons app.Table[app.Switch, comparison]
 	checks      map[app.Switch]*checked
+	compiler    compiler
 }
 
 // New returns the application.
@@ -71,7 +75,7 @@ func New() *app.App {
 func newNode(a *app.App) *node {
 	n := &node{app.NewTable[app.Switch, state](a, "states"), app.NewMap[app.Switch, string, flow](a, "flows"),
 		app.NewMap[app.Switch, string, batch](a, "pending"), app.NewMap[app.Switch, uint32, string](a, "groups"),
-		app.NewTable[app.Switch, comparison](a, "comparisons"), map[app.Switch]*checked{}}
+		app.NewTable[app.Switch, comparison](a, "comparisons"), map[app.Switch]*checked{}, compiler{}}
 	at := func(id app.Switch) app.Cells {
 		return app.Need(n.states.Cell(id), n.flows.Cell(id), n.pending.Cell(id), n.groups.Cell(id),
 			n.comparisons.Cell(id))
@@ -100,11 +104,28 @@ func (n *node) status(tx *app.Tx, r app.Request) (app.Response, error) {
 	id := app.SwitchOf(r)
 	s, known := n.states.Get(tx, id)
 	status := Status{s.Up, map[string]int{}, map[string]int{}}
+	count := func(owner string, entries int) {
+		if status.Entries[owner] += entries; status.Entries[owner] == 0 {
+			delete(status.Entries, owner)
+		}
+	}
 	for _, f := range n.flows.All(tx, id) {
-		status.Entries[f.Owner]++
+		count(f.Owner, 1)
 	}
 	for owner, b := range n.pending.All(tx, id) {
-		status.Outstanding[owner] = len(b.Steps)
+		last := -1
+		for _, e := range b.Edits {
+			if e.Step != last {
+				status.Outstanding[owner]++
+			}
+			last = e.Step
+			switch { // what the switch has confirmed
+			case e.Remove:
+				count(owner, 1)
+			case e.Old == nil:
+				count(owner, -1)
+			}
+		}
 	}
 	return app.JSON(status, known)
 }
@@ -115,42 +136,36 @@ func (n *node) change(tx *app.Tx, m model.Change) error {
 	if !s.Up {
 		return app.Emit(tx, model.Changed{Switch: m.Switch, Owner: m.Owner, Number: m.Number, Away: true})
 	}
-	if _, busy := n.pending.Get(tx, m.Switch, m.Owner); busy || len(m.Steps) > model.MaxSteps {
-		return fmt.Errorf("%s asks switch %v for a change of %d steps: send one after the other, with at most %d",
-			m.Owner, m.Switch, len(m.Steps), model.MaxSteps)
+	if _, busy := n.pending.Get(tx, m.Switch, m.Owner); busy {
+		return fmt.Errorf("%s asks switch %v for a change before it is answered: send one after the other", m.Owner, m.Switch)
 	}
-	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s.Flows)
-	for i := range m.Steps {
-		st, err := h.step(m.Owner, &m.Steps[i])
-		if st.Index = i; err != nil {
-			b.Refused = append(b.Refused, model.Refusal{Step: i, Why: err.Error()})
-			continue
+	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s)
+	index := -1
+	for step, err := range m.Steps.All() {
+		if index++; err == nil && index == model.MaxSteps {
+			err = fmt.Errorf("more than %d steps are not possible", model.MaxSteps)
 		}
-		b.Steps = append(b.Steps, st)
+		if err != nil {
+			return fmt.Errorf("%s asks switch %v for a change: step %d: %w", m.Owner, m.Switch, index, err)
+		}
+		first, err := h.step(m.Owner, index, step)
+		if err != nil {
+			b.Refused = append(b.Refused, model.Refusal{Step: index, Why: err.Error()})
+		} else if b.Start == 0 {
+			b.Start = first
+		}
 	}
-	return n.attempt(tx, m.Switch, m.Owner, b, 0)
+	b.Edits = h.edits
+	if h.state.Flows != s.Flows {
+		n.states.Put(tx, m.Switch, h.state)
+	}
+	return n.wait(tx, m.Switch, m.Owner, b)
 }
 
-// attempt sends the steps of a batch. start is the first command that was sent for it before; 0: none.
-func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start uint32) error {
+// wait waits until the switch has executed what was sent for a batch.
+func (n *node) wait(tx *app.Tx, id app.Switch, owner string, b batch) error {
 	n.comparisons.Delete(tx, id) // its reply may or may not have these entries
-	s, _ := n.states.Get(tx, id)
-	b.Start = start
-	for i := range b.Steps {
-		st := &b.Steps[i]
-		for j := range st.Flows {
-			var xid uint32
-			if st.Remove {
-				xid = uninstall(tx, id, &st.Flows[j])
-			} else {
-				xid = n.install(tx, id, s.Generation, &st.Flows[j])
-			}
-			if b.Start == 0 {
-				b.Start = xid
-			}
-		}
-	}
-	if b.Start == 0 { // there is nothing to do
+	if b.Start == 0 {            // there is nothing to do
 		return n.finish(tx, id, owner, &b)
 	}
 	b.Barrier = tx.Send(id, &of13.BarrierRequest{})
@@ -158,28 +173,34 @@ func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start u
 	return nil
 }
 
-// finish writes what the switch has confirmed, and answers.
-func (n *node) finish(tx *app.Tx, id app.Switch, owner string, b *batch) error {
+// attempt sends what a batch does once more. start is the first command that was sent for it before; 0: none.
+func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start uint32) error {
 	s, _ := n.states.Get(tx, id)
-	before := s.Flows
-	for _, st := range b.Steps {
-		for _, f := range st.Flows {
-			key := keyOf(f.Priority, f.Match)
-			old, there := n.flows.Get(tx, id, key)
-			n.release(tx, id, old.Group)
-			if st.Remove && there {
-				n.flows.Delete(tx, id, key)
-				s.Flows--
-			} else if !st.Remove {
-				n.flows.Put(tx, id, key, f)
-				if !there {
-					s.Flows++
-				}
-			}
+	b.Start = start
+	for i := range b.Edits {
+		e := &b.Edits[i]
+		f, there := n.flows.Get(tx, id, string(e.Key))
+		var xid uint32
+		switch {
+		case e.Remove:
+			xid = uninstall(tx, id, e.Old)
+		case there: // else a later step removes it
+			xid = n.install(tx, id, s.Generation, string(e.Key), &f)
+			n.flows.Put(tx, id, string(e.Key), f)
+		}
+		if b.Start == 0 {
+			b.Start = xid
 		}
 	}
-	if s.Flows != before {
-		n.states.Put(tx, id, s)
+	return n.wait(tx, id, owner, b)
+}
+
+// finish deletes what only undoes a batch, and answers.
+func (n *node) finish(tx *app.Tx, id app.Switch, owner string, b *batch) error {
+	for _, e := range b.Edits {
+		if e.Old != nil {
+			n.release(tx, id, e.Old.Group)
+		}
 	}
 	n.pending.Delete(tx, id, owner)
 	return app.Emit(tx, model.Changed{Switch: id, Owner: owner, Number: b.Number, Refused: b.Refused})
@@ -219,78 +240,69 @@ func (n *node) refused(tx *app.Tx, m app.Refused) error {
 // withdraw takes back the step with the entry of a key, or all that install if there is none, and attempts the others.
 func (n *node) withdraw(tx *app.Tx, id app.Switch, owner string, b batch, key, why string) error {
 	s, _ := n.states.Get(tx, id)
-	all := !b.has(key)
-	var rest []step
-	var start uint32
-	for _, st := range b.Steps {
-		if !all && !st.has(key) || all && st.Remove {
-			rest = append(rest, st)
-			continue
-		}
-		b.Refused = append(b.Refused, model.Refusal{Step: st.Index, Why: why})
-		for i := range st.Flows {
-			f := &st.Flows[i]
-			var xid uint32
-			if old, there := n.flows.Get(tx, id, keyOf(f.Priority, f.Match)); there {
-				xid = n.install(tx, id, s.Generation, &old)
-				n.flows.Put(tx, id, keyOf(f.Priority, f.Match), old)
-			} else {
-				xid = uninstall(tx, id, f)
-			}
-			n.release(tx, id, f.Group)
-			if start == 0 {
-				start = xid
-			}
+	refused, all := map[int]bool{}, !b.has(key)
+	for _, e := range b.Edits {
+		if !all && string(e.Key) == key || all && !e.Remove {
+			refused[e.Step] = true
 		}
 	}
-	b.Steps = rest
+	var start uint32
+	for _, e := range slices.Backward(b.Edits) {
+		if !refused[e.Step] {
+			continue
+		}
+		f, there := n.flows.Get(tx, id, string(e.Key))
+		var xid uint32
+		if e.Old != nil {
+			xid = n.install(tx, id, s.Generation, string(e.Key), e.Old)
+		} else if there { // else another step removes it
+			xid = uninstall(tx, id, &f)
+		}
+		if n.revert(tx, id, &s, &e); !e.Remove {
+			n.release(tx, id, f.Group)
+		}
+		if start == 0 {
+			start = xid
+		}
+	}
+	n.states.Put(tx, id, s)
+	for _, step := range slices.Sorted(maps.Keys(refused)) {
+		b.Refused = append(b.Refused, model.Refusal{Step: step, Why: why})
+	}
+	b.Edits = slices.DeleteFunc(b.Edits, func(e edit) bool { return refused[e.Step] })
 	return n.attempt(tx, id, owner, b, start)
 }
 
+// revert makes the row of a flow entry what it was before an edit.
+func (n *node) revert(tx *app.Tx, id app.Switch, s *state, e *edit) {
+	if _, there := n.flows.Get(tx, id, string(e.Key)); there {
+		s.Flows--
+	}
+	if e.Old == nil {
+		n.flows.Delete(tx, id, string(e.Key))
+		return
+	}
+	n.flows.Put(tx, id, string(e.Key), *e.Old)
+	s.Flows++
+}
+
+// has reports whether a batch changes the entry with a key.
 func (b *batch) has(key string) bool {
-	for _, st := range b.Steps {
-		if st.has(key) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *step) has(key string) bool {
-	for _, f := range s.Flows {
-		if keyOf(f.Priority, f.Match) == key {
-			return true
-		}
-	}
-	return false
-}
-
-// changes reports whether a batch installs the entry with a key for something, and whether it removes it.
-func (b *batch) changes(key string, low uint64) (installs, removes bool) {
-	for _, st := range b.Steps {
-		if st.has(key) {
-			removes = removes || st.Remove
-			installs = installs || !st.Remove && st.Flows[0].ID&0xffffffff == low
-		}
-	}
-	return installs, removes
+	return slices.ContainsFunc(b.Edits, func(e edit) bool { return string(e.Key) == key })
 }
 
 // flowRemoved tells the owner of an entry that the switch no longer has it.
 func (n *node) flowRemoved(tx *app.Tx, m app.FlowRemoved) error {
 	s, _ := n.states.Get(tx, m.Switch)
 	key := keyOf(m.Priority, m.Match)
-	for owner, b := range n.pending.All(tx, m.Switch) {
-		switch installs, removes := b.changes(key, m.Cookie&0xffffffff); {
-		case removes:
-			return nil
-		case installs: // it was removed before it is confirmed
-			return n.attempt(tx, m.Switch, owner, b, 0)
-		}
-	}
 	f, there := n.flows.Get(tx, m.Switch, key)
 	if !there || m.Cookie != cookie(s.Generation, f.ID) {
-		return nil // it is about an entry before
+		return nil // it is about an entry before, or was removed for its owner
+	}
+	for owner, b := range n.pending.All(tx, m.Switch) {
+		if b.has(key) { // it was removed before it is confirmed
+			return n.attempt(tx, m.Switch, owner, b, 0)
+		}
 	}
 	n.comparisons.Delete(tx, m.Switch)
 	n.flows.Delete(tx, m.Switch, key)

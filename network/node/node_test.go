@@ -50,7 +50,11 @@ func note[M any](o *owner) {
 // ask asks for a change, and returns what the switch is sent.
 func (o *owner) ask(t *testing.T, name string, number uint64, steps ...model.Step) []apptest.Sent {
 	t.Helper()
-	body, err := json.Marshal(model.Change{Switch: 1, Owner: name, Number: number, Steps: steps})
+	m := model.Change{Switch: 1, Owner: name, Number: number}
+	for i := range steps {
+		m.Steps = m.Steps.With(&steps[i])
+	}
+	body, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +105,7 @@ func TestEntriesOfTheModel(t *testing.T) {
 		{"it needs a tag", model.Entry{Match: model.Match{Tag: 9}, Pop: true, Out: 2, Backup: 3, BackupTag: 9}},
 		{"fewer ranges", model.Entry{Match: model.Match{Class: wide}, Out: 2}},
 	} {
-		flows, err := compile(&c.entry)
+		flows, err := new(compiler).compile(&c.entry)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = fmt.Sprintf("%d entries: %v actions %v", len(flows), flows[0].Match, flows[0].Instructions)
@@ -137,19 +141,37 @@ func TestChangesAreConfirmed(t *testing.T) {
 	}
 	o.confirm(t, sent)
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 3})
-	r := o.net.Call(New(), "GET /switches/{switch}", app.Request{Values: map[string]string{"switch": "1"}})
-	if want := `{"up":true,"entries":{"a":2,"b":1},"outstanding_steps":{}}`; string(r.Body) != want {
-		t.Errorf("%d %s, want %s", r.Status, r.Body, want)
+	o.knows(t, `{"up":true,"entries":{"a":2,"b":1},"outstanding_steps":{}}`)
+
+	// One whose removal is not confirmed belongs to its owner.
+	sent = o.ask(t, "a", 4, model.Step{Entry: entry(2), ID: 8, Remove: true}, model.Step{Entry: entry(6), ID: 8})
+	o.knows(t, `{"up":true,"entries":{"a":2,"b":1},"outstanding_steps":{"a":2}}`)
+	o.ask(t, "b", 2, model.Step{Entry: entry(2), ID: 1})
+	if m := o.got[0].(model.Changed); len(m.Refused) != 1 || !strings.Contains(m.Refused[0].Why, "number 8 of a") {
+		t.Errorf("%+v", m)
 	}
+	o.got = nil
+	o.confirm(t, sent)
+	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 4})
 
 	failed := o.net.MayFail()
-	o.ask(t, "a", 4, model.Step{Entry: entry(4), ID: 1})
-	o.ask(t, "a", 5, model.Step{Entry: entry(5), ID: 1})
+	o.ask(t, "a", 5, model.Step{Entry: entry(4), ID: 1}, model.Step{Entry: entry(1), ID: 10, Remove: true})
+	o.ask(t, "a", 6, model.Step{Entry: entry(5), ID: 1})
 	if len(*failed) != 1 || !strings.Contains((*failed)[0], "one after the other") {
 		t.Errorf("two changes at once: %v", *failed)
 	}
 	o.net.SwitchDown(1)
-	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 4, Away: true}, model.NodeDown{Switch: 1})
+	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 5, Away: true}, model.NodeDown{Switch: 1})
+	o.knows(t, `{"up":false,"entries":{"a":2,"b":1},"outstanding_steps":{}}`)
+}
+
+// knows checks what is known of the switch.
+func (o *owner) knows(t *testing.T, want string) {
+	t.Helper()
+	r := o.net.Call(New(), "GET /switches/{switch}", app.Request{Values: map[string]string{"switch": "1"}})
+	if string(r.Body) != want {
+		t.Errorf("%d %s, want %s", r.Status, r.Body, want)
+	}
 }
 
 // A switch that comes up gets all entries in parts, and is up when it has confirmed the last one.

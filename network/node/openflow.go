@@ -28,15 +28,24 @@ func cookie(generation uint16, id uint64) uint64 {
 // vlanType is the EtherType of tags (IEEE 802.1Q).
 const vlanType = 0x8100
 
-// compile returns the flow entries of an entry, without owners.
-func compile(e *model.Entry) ([]flow, error) {
-	m := of13.Match(nil)
+// compiler makes flow entries of entries. Its slices are used again.
+type compiler struct {
+	match        of13.Match
+	actions      of13.Actions
+	instructions of13.Instructions
+	flows        []flow
+}
+
+// compile returns the flow entries of an entry, without owners. They are valid until the next one.
+func (c *compiler) compile(e *model.Entry) ([]flow, error) {
+	m := c.match[:0]
 	if e.In > 0 {
 		m = m.WithInPort(e.In)
 	}
 	if e.Tag > 0 {
 		m = m.WithVLAN(e.Tag)
 	}
+	c.match = m
 	tagged := e.Tag > 0 || e.Push > 0
 	switch {
 	case max(e.Tag, e.Push, e.BackupTag) > maxTag || e.Tag > 0 && e.VLAN != nil:
@@ -56,23 +65,25 @@ func compile(e *model.Entry) ([]flow, error) {
 	}
 	f := flow{Priority: e.Priority}
 	if e.Backup == 0 {
-		f.Instructions = of13.Instructions(nil).Apply(actions(e, e.Push, e.Out))
+		c.actions = actions(c.actions[:0], e, e.Push, e.Out)
+		c.instructions = c.instructions[:0].Apply(c.actions)
+		f.Instructions = c.instructions
 	} else {
 		f.Buckets = of13.Bucket{WatchPort: e.Out, WatchGroup: of13.GroupAny,
-			Actions: actions(e, e.Push, e.Out)}.AppendTo(nil)
+			Actions: actions(nil, e, e.Push, e.Out)}.AppendTo(nil)
 		f.Buckets = of13.Bucket{WatchPort: e.Backup, WatchGroup: of13.GroupAny,
-			Actions: actions(e, e.BackupTag, e.Backup)}.AppendTo(f.Buckets)
+			Actions: actions(nil, e, e.BackupTag, e.Backup)}.AppendTo(f.Buckets)
 	}
-	flows := make([]flow, len(matches))
-	for i := range matches {
-		flows[i] = f
-		flows[i].Match = matches[i]
+	c.flows = c.flows[:0]
+	for _, m := range matches {
+		f.Match = m
+		c.flows = append(c.flows, f)
 	}
-	return flows, nil
+	return c.flows, nil
 }
 
-// actions send a frame of an entry out of a port, with a tag; 0: as it is.
-func actions(e *model.Entry, tag uint16, out app.Port) (a of13.Actions) {
+// actions appends what sends a frame of an entry out of a port, with a tag; 0: as it is.
+func actions(a of13.Actions, e *model.Entry, tag uint16, out app.Port) of13.Actions {
 	if e.Pop {
 		a = a.PopVLAN()
 	}
@@ -92,11 +103,11 @@ const maxTag = 4094
 
 // install sends a flow entry, and before that its group. That is a new one, so that frames never meet a group by half,
 // and it does not matter what a switch has executed of attempts before. The first command of both is returned.
-func (n *node) install(tx *app.Tx, id app.Switch, generation uint16, f *flow) (first uint32) {
+func (n *node) install(tx *app.Tx, id app.Switch, generation uint16, key string, f *flow) (first uint32) {
 	before := f.Group
 	if f.Buckets != nil {
 		f.Group = n.freeGroup(tx, id)
-		n.groups.Put(tx, id, f.Group, keyOf(f.Priority, f.Match))
+		n.groups.Put(tx, id, f.Group, key)
 		first = tx.Send(id, &of13.GroupMod{Command: of13.GroupDelete, GroupID: f.Group}) // a forgotten one
 		tx.Send(id, f.group())
 	}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
@@ -39,7 +40,7 @@ func (n *node) restore(tx *app.Tx, id app.Switch, s state) (err error) {
 		if sent++; sent > maxPart {
 			break
 		}
-		xid := n.install(tx, id, s.Generation, &f)
+		xid := n.install(tx, id, s.Generation, key, &f)
 		if f.Buckets != nil {
 			n.flows.Put(tx, id, key, f)
 		}
@@ -98,13 +99,16 @@ func (n *node) switchDown(tx *app.Tx, m app.SwitchDown) error {
 	return n.down(tx, m.Switch)
 }
 
-// down ends all batches: nobody knows what the switch has executed of them.
+// down undoes all batches: nobody knows what the switch has executed of them.
 func (n *node) down(tx *app.Tx, id app.Switch) (err error) {
+	s, _ := n.states.Get(tx, id)
 	for owner, b := range n.pending.All(tx, id) {
+		for _, e := range slices.Backward(b.Edits) {
+			n.revert(tx, id, &s, &e)
+		}
 		n.pending.Delete(tx, id, owner)
 		err = errors.Join(err, app.Emit(tx, model.Changed{Switch: id, Owner: owner, Number: b.Number, Away: true}))
 	}
-	s, _ := n.states.Get(tx, id)
 	if s.Up {
 		err = errors.Join(err, app.Emit(tx, model.NodeDown{Switch: id}))
 	}
