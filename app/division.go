@@ -34,7 +34,7 @@ const maxBuckets = 1 << 16
 // cells without a switch. Then a handler may need cells of several switches, or Whole.
 func Together(d *division) { d.split = together }
 
-// Remembers keeps up to n values of a Table in memory, decoded, which spares rows that are read often between two
+// Remembers keeps up to n values of a Table in memory, decoded, which is for rows that are read often between two
 // changes. What a value points to is then shared by all who read it, and by who has put it: do not change it. n is at
 // least 1.
 func Remembers(n int) TableOption {

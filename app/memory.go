@@ -1,6 +1,7 @@
 package app
 
 import (
+	"hash/maphash"
 	"unsafe"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -10,36 +11,46 @@ import (
 // row has those bytes at that place. It is empty if there is room for none.
 type memory[V any] struct {
 	most  int
-	known map[ledger.Key]remembered[V] // by key
+	known []*remembered[V] // one for the keys of each remainder
 }
 
 // remembered keeps the bytes, so that nothing else comes to be at their place.
 type remembered[V any] struct {
+	key   ledger.Key
 	bytes []byte
 	value V
 }
 
-// recall returns the value of a row with these bytes, if it is known.
-func (m *memory[V]) recall(key ledger.Key, b []byte) (v V, known bool) {
-	if m.most == 0 {
-		return v, false
+var memorySeed = maphash.MakeSeed()
+
+// slot is where a key may be: numbers in a row have slots of their own.
+func (m *memory[V]) slot(key ledger.Key) int {
+	n := key.A + key.B
+	if key.S != "" {
+		n += maphash.String(memorySeed, key.S)
 	}
-	r, known := m.known[key]
-	if !known || len(r.bytes) != len(b) || unsafe.SliceData(r.bytes) != unsafe.SliceData(b) {
-		return v, false
-	}
-	return r.value, true
+	return int(n % uint64(m.most))
 }
 
-// keep remembers a value. If there is no room, all others are forgotten.
-func (m *memory[V]) keep(key ledger.Key, b []byte, v V) {
-	switch {
-	case m.most == 0:
-		return
-	case m.known == nil:
-		m.known = map[ledger.Key]remembered[V]{}
-	case len(m.known) >= m.most:
-		clear(m.known)
+// recall returns the value of a row with these bytes; nil if it is not known.
+func (m *memory[V]) recall(key ledger.Key, b []byte) *V {
+	if m.known == nil {
+		return nil
 	}
-	m.known[key] = remembered[V]{b, v}
+	r := m.known[m.slot(key)]
+	if r == nil || r.key != key || len(r.bytes) != len(b) || unsafe.SliceData(r.bytes) != unsafe.SliceData(b) {
+		return nil
+	}
+	return &r.value
+}
+
+// keep remembers a value, in place of that of another key.
+func (m *memory[V]) keep(key ledger.Key, b []byte, v V) {
+	if m.most == 0 {
+		return
+	}
+	if m.known == nil {
+		m.known = make([]*remembered[V], m.most)
+	}
+	m.known[m.slot(key)] = &remembered[V]{key, b, v}
 }

@@ -164,10 +164,11 @@ func (d *dictionary[V]) get(tx *Tx, cell, field ledger.Key) (v V, ok bool) {
 	if !ok {
 		return v, false
 	}
-	if v, ok = d.memory.recall(d.keyAt(cell, field), b); !ok {
-		v = d.must(b, cell)
-		d.memory.keep(d.keyAt(cell, field), b, v)
+	if known := d.memory.recall(d.keyAt(cell, field), b); known != nil {
+		return *known, true
 	}
+	v = d.must(b, cell)
+	d.memory.keep(d.keyAt(cell, field), b, v)
 	return v, true
 }
 

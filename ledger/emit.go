@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Emit passes a message to every application, in this transaction, after the handlers of the present input. It fails
-// beyond 1,024 messages in one transaction.
+// Emit passes a message to every application that may handle it, in this transaction, after the handlers of the present
+// input. It fails beyond 1,024 messages in one transaction.
 func (tx *Tx) Emit(name string, data []byte) error {
 	return tx.emit(Input{Name: name, Message: data, from: tx.Actor(), at: tx.at})
 }

@@ -31,16 +31,22 @@ type row struct {
 	waiting int // hops of Next that are not confirmed
 }
 
-// progress is that of a path that is laying or entering: the number of Next, and how many hops of it are not confirmed.
-// A row that is laying and has none has entered, and had no Live before.
+// progress is that of a path whose row is laying: the number of Next, and how many hops of it are not confirmed, or that
+// it has entered, if there was no Live before. If there is none, or one of another route, all hops wait.
 type progress uint64
 
-const waitingBits = 10 // of a progress; a route and its backup have less than 200 hops
+const (
+	waitingBits = 10 // of a progress; a route and its backup have less than 200 hops
+	hasEntered  = 1<<waitingBits - 1
+)
 
 func progressOf(route uint64, waiting int) uint64 { return route<<waitingBits | uint64(waiting) }
 
 func (p progress) route() uint64 { return uint64(p) >> waitingBits }
-func (p progress) waiting() int  { return int(p & (1<<waitingBits - 1)) }
+func (p progress) waiting() int  { return int(p & hasEntered) }
+
+// behindFirst is how many hops are confirmed before frames enter.
+func (r *route) behindFirst() int { return len(r.Hops) - 1 + len(r.Backup) }
 
 // load returns a path.
 func (v *visit) load(id uint64) (r row, there bool) {
@@ -55,26 +61,34 @@ func (v *visit) advance(id uint64, r *row) {
 	if r.Phase != laying {
 		return
 	}
-	p, there := v.progress.Get(v.tx, id)
-	switch r.waiting = progress(p).waiting(); {
-	case !there:
+	counted := false
+	if r.waiting, counted = v.counted(id, r.Next); !counted {
+		r.waiting = r.Next.behindFirst()
+	}
+	switch r.waiting {
+	case hasEntered:
 		r.Live, r.Next, r.Phase = r.Next, nil, steady
-	case r.waiting == 0:
+	case 0:
 		r.Phase = entering
 	}
+}
+
+// counted returns how many hops of a route wait, if the progress of the path is that of the route.
+func (v *visit) counted(id uint64, next *route) (waiting int, is bool) {
+	p, there := v.progress.Get(v.tx, id)
+	return progress(p).waiting(), there && progress(p).route() == next.Number
 }
 
 // store writes a path.
 func (v *visit) store(id uint64, r *row) {
 	as := *r
-	switch as.Phase {
-	case laying:
-		v.progress.Put(v.tx, id, progressOf(r.Next.Number, r.waiting))
-	case entering:
-		v.progress.Put(v.tx, id, progressOf(r.Next.Number, 0))
+	if as.Phase == entering {
 		as.Phase = laying
-	default:
+	}
+	if as.Phase != laying {
 		v.progress.Delete(v.tx, id)
+	} else if _, counted := v.counted(id, r.Next); counted || r.waiting != r.Next.behindFirst() {
+		v.progress.Put(v.tx, id, progressOf(r.Next.Number, r.waiting))
 	}
 	v.paths.Put(v.tx, id, as)
 }
@@ -133,16 +147,14 @@ func (v *visit) enter(id uint64, r *row) {
 
 // laid goes on with a path when a switch has executed a lay.
 func (v *visit) laid(o *op) {
-	p, there := v.progress.Get(v.tx, o.Path)
-	route, waiting := progress(p).route(), progress(p).waiting()
-	if !there || route != o.Route || waiting == 0 {
+	r, there := v.load(o.Path)
+	if !there || r.Phase != laying || r.Next.Number != o.Route {
 		return
 	}
-	if waiting--; waiting == 0 {
-		r, _ := v.load(o.Path)
+	if r.waiting--; r.waiting == 0 {
 		v.enter(o.Path, &r)
 	}
-	v.progress.Put(v.tx, o.Path, progressOf(route, waiting))
+	v.progress.Put(v.tx, o.Path, progressOf(o.Route, r.waiting))
 }
 
 // done goes on with a path when a switch has executed something for it, or has not: why says why.
@@ -177,8 +189,8 @@ func (v *visit) done(o *op, why string) {
 func (v *visit) entered(id uint64, r *row) {
 	was := r.Live
 	r.Live, r.Next, r.Phase, r.Why = r.Next, nil, steady, ""
-	if was == nil {
-		v.progress.Delete(v.tx, id) // that is all that has changed
+	if was == nil { // that is all that has changed
+		v.progress.Put(v.tx, id, progressOf(r.Live.Number, hasEntered))
 	} else {
 		v.retire(id, was)
 		v.store(id, r)

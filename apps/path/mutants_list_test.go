@@ -9,9 +9,10 @@ import (
 // mutants are bugs of the order in which switches change, and of what is taken back.
 var mutants = []mutation.Bug{
 	{Name: "let frames enter before the last switch has confirmed", File: "apps/path/change.go",
-		Before: "if waiting--; waiting == 0 {", After: "if waiting--; waiting <= 1 {"},
+		Before: "if r.waiting--; r.waiting == 0 {", After: "if r.waiting--; r.waiting <= 1 {"},
 	{Name: "count what is confirmed of a route before", File: "apps/path/change.go",
-		Before: "	if !there || route != o.Route || waiting == 0 {\n", After: "	if !there || waiting == 0 {\n"},
+		Before: "	if !there || r.Phase != laying || r.Next.Number != o.Route {\n",
+		After:  "	if !there || r.Phase != laying {\n"},
 	{Name: "remove a path everywhere at once", File: "apps/path/change.go",
 		Before: "	o := first.op(leave, id, 0)\n", After: "	o := first.op(leave, id, 0)\n	defer v.erase(id, first)\n"},
 	{Name: "remove a route before frames take the next one", File: "apps/path/change.go",

@@ -70,7 +70,7 @@ const all uint32 = 0
 type manager struct {
 	counters app.Table[uint32, counters]
 	paths    app.Table[uint64, row]               // by their numbers
-	progress app.Table[uint64, uint64]            // of those that are being installed; see progress
+	progress app.Table[uint64, uint64]            // of what is being, or has been, installed; see progress
 	names    app.Map[uint32, string, uint64]      // numbers of paths, by name
 	nodes    app.Map[uint32, app.Switch, line]    // switches that were up once
 	ops      app.Map[app.Switch, uint64, []byte]  // that a switch has not confirmed, in their order, many in each
@@ -89,8 +89,9 @@ type manager struct {
 	needs app.Cells
 }
 
-// maxKnown bounds the paths that are kept in memory: those that are being installed are read four times.
-const maxKnown = 8192
+// maxKnown bounds the paths that are kept in memory: those that are being installed are read several times. A path has
+// two numbers.
+const maxKnown = 2 * 8192
 
 // maxDistances bounds the switches of which the distances of all others are kept. One more begins anew.
 const maxDistances = 256
