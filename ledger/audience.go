@@ -6,8 +6,8 @@ import "github.com/holdfast-sdn/holdfast/internal/message"
 // most of them handle few types of input.
 type Listener interface {
 	Application
-	// Hears reports whether it may handle inputs of a kind: of a Message, of this type; of an Emitted one, of this name.
-	// The answer does not change.
+	// Hears reports whether it may handle inputs of a kind: of a Message, of this type; of an Emitted one, of this
+	// name. The answer does not change.
 	Hears(kind InputKind, typ uint8, name string) bool
 }
 

@@ -145,8 +145,8 @@ func New(apps []Application, limits Limits) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{apps: apps, audience: newAudience(apps), answerers: answerers, limits: limits.withDefaults(), levels: levelsOf(apps),
-		degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}, nil
+	return &Core{apps: apps, audience: newAudience(apps), answerers: answerers, limits: limits.withDefaults(),
+		levels: levelsOf(apps), degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}, nil
 }
 
 // answerersOf returns which application handles an emitted message alone.

@@ -405,8 +405,9 @@ func (v *visit) add(p model.Path) (*row, error) {
 		return nil, err
 	}
 	for _, h := range slices.Concat(next.Hops, next.Backup) {
-		if l := v.line(h.Switch); l.Waiting+len(l.fresh) >= MaxQueue {
-			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, l.Waiting+len(l.fresh))
+		l := v.line(h.Switch)
+		if n := l.Waiting + len(l.fresh); n >= MaxQueue {
+			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, n)
 		}
 	}
 	id := v.number()

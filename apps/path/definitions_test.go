@@ -73,3 +73,23 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"a":{"priority":1,"max_hops":0}}`))
 	f.Fuzz(func(t *testing.T, b []byte) { scansAsJSON(t, b) })
 }
+
+func BenchmarkScan(b *testing.B) {
+	text := []byte(`{"many1":{"from":{"switch":"0000000000000001","port":1},"to":{"switch":"0000000000000002","port":2},` +
+		`"match":{"destination":"10.0.0.1"}}}`)
+	b.Run("scan", func(b *testing.B) {
+		for b.Loop() {
+			if _, is := scanAll(text); !is {
+				b.Fatal("not read")
+			}
+		}
+	})
+	b.Run("encoding/json", func(b *testing.B) {
+		for b.Loop() {
+			var all map[string]Definition
+			if err := app.ReadJSON(app.Request{Body: text}, &all); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,7 +1,7 @@
 package path
 
-// progress is that of a path whose row is laying: the number of Next, and how many hops of it are not confirmed, or that
-// it has entered, if there was no Live before. If there is none, or one of another route, all hops wait.
+// progress is that of a path whose row is laying: the number of Next, and how many hops of it are not confirmed, or
+// that it has entered, if there was no Live before. If there is none, or one of another route, all hops wait.
 type progress uint64
 
 const (

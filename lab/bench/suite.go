@@ -70,8 +70,8 @@ func (s Suite) Run(ctx context.Context, progress Progress) (Report, error) {
 		"forwarding": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each, "+
 			"from hosts that are known; an answer is a flow-mod; %d s", s.Switches, s.Window, s.Seconds),
 		"paths": fmt.Sprintf("%d over 2 or 3 of %d other fake switches, by requests over HTTP of up to %d each, "+
-			"%d at a time, to the suite; until the first switch of the last one has its entry; us_per_path: processor time "+
-			"until then; p50: one at a time",
+			"%d at a time, to the suite; until the first switch of the last one has its entry; us_per_path: processor "+
+			"time until then; p50: one at a time",
 			s.Paths, lineSwitches, linePathsTogether, lineClients),
 		"trigger": "from when the counters of a port rise until the trigger is raised over HTTP: half the time " +
 			"between two polls, and the work",

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 )
 
-// Steps is a list of steps, encoded. A path is two or three of them, so they have a form that is small and quick: flags,
-// then as varints and texts what the flags say is there.
+// Steps is a list of steps, encoded. A path is two or three of them, so they have a form that is small and quick:
+// flags, then as varints and texts what the flags say is there.
 type Steps []byte
 
 // What a step has.
@@ -48,7 +48,8 @@ func (s Steps) With(st *Step) Steps {
 		s = binary.AppendUvarint(binary.AppendUvarint(s, uint64(st.Backup)), uint64(st.BackupTag))
 	}
 	c := &st.Class
-	if texts := [...]string{c.Protocol, c.Source, c.Destination, c.SourcePorts, c.DestinationPorts}; texts != [5]string{} {
+	texts := [...]string{c.Protocol, c.Source, c.Destination, c.SourcePorts, c.DestinationPorts}
+	if texts != [len(texts)]string{} {
 		flags |= hasClass
 		for _, t := range texts {
 			s = append(binary.AppendUvarint(s, uint64(len(t))), t...)

@@ -137,7 +137,8 @@ func (n *node) change(tx *app.Tx, m model.Change) error {
 		return app.Emit(tx, model.Changed{Switch: m.Switch, Owner: m.Owner, Number: m.Number, Away: true})
 	}
 	if _, busy := n.pending.Get(tx, m.Switch, m.Owner); busy {
-		return fmt.Errorf("%s asks switch %v for a change before it is answered: send one after the other", m.Owner, m.Switch)
+		return fmt.Errorf("%s asks switch %v for a change before the last one is answered: send one after the other",
+			m.Owner, m.Switch)
 	}
 	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s)
 	index := -1
