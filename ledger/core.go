@@ -128,8 +128,8 @@ type Counters struct {
 	Completions  uint64 // watermarks of executed commands that were logged, as leader
 }
 
-// New returns an empty ledger that runs apps, in this order, on every input. All controllers of a group must have the
-// same applications in the same order.
+// New returns an empty ledger that runs apps, in this order, on every input that they hear (see Listener). All
+// controllers of a group must have the same applications in the same order.
 func New(apps []Application, limits Limits) (*Core, error) {
 	if len(apps) > int(message.MaxTag) {
 		return nil, fmt.Errorf("ledger: %d applications; at most %d are possible", len(apps), message.MaxTag)
