@@ -253,7 +253,7 @@ func (n *namespace) returnedRows(items []component.Value, out *Result) error {
 	if len(items) > MaxPage {
 		return Fail(ComponentFailed, "it returns %d rows, %d are possible", len(items), MaxPage)
 	}
-	out.Rows = []Row{}
+	out.Rows = make([]Row, 0, len(items))
 	for _, item := range items {
 		row, err := n.returnedRow(item)
 		if err != nil {

@@ -1,5 +1,7 @@
 package component
 
+import "go.starlark.net/syntax"
+
 // Memory is what runs use one after the other, because it would otherwise be most of their garbage. What is taken from
 // it is valid until Reset. The zero Memory is ready.
 type Memory struct {
@@ -8,6 +10,7 @@ type Memory struct {
 	texts   []text
 	stack   []Value
 	globals []Value
+	calls   [maxCalls]*syntax.DefStmt
 }
 
 // text is a string in a dictionary that nobody has read yet. Most columns of rows are never read: as a Value of its own
