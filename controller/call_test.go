@@ -154,8 +154,17 @@ func TestCallWithoutLeader(t *testing.T) {
 	})
 }
 
-// A call for which nobody waits ends once: with its answer, with a change of the leader, or when its time is over. One
-// that cannot be sent is not begun.
+// waiter is a ledger.Waiter that notes what it is told.
+type waiter struct{ told []error }
+
+var errFlushed = errors.New("flush")
+
+func (w *waiter) Answer(_ []byte, err error) { w.told = append(w.told, err) }
+
+func (w *waiter) Flush() { w.told = append(w.told, errFlushed) }
+
+// A call for which nobody waits ends once: with its answer, with a change of the leader, or when its time is over.
+// Those that end together are flushed together. One that cannot be sent is not begun.
 func TestBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &group{ended: make(chan struct{}), payloads: &payloads{wake: make(chan struct{}, 1)}}
@@ -163,10 +172,8 @@ func TestBegin(t *testing.T) {
 		c.groups.add(g)
 		c.router.add(g)
 		b := backend{c}
-		var ends []error
-		begin := func() bool {
-			return b.Begin(callOf(0, "x"), time.Second, func(_ []byte, err error) { ends = append(ends, err) })
-		}
+		w := new(waiter)
+		begin := func() bool { return b.Begin(callOf(0, "x"), time.Second, w) }
 		if begin() || len(c.calls.waiting) > 0 {
 			t.Error("a call begins without a leader")
 		}
@@ -179,13 +186,22 @@ func TestBegin(t *testing.T) {
 			}
 		}
 		begin()
+		begin()
+		together := []byte{answerPayload}
+		for _, p := range g.payloads.take() {
+			q, _ := parseCall(p.bytes)
+			together = Outcome{id: q.ID, kind: replied}.append(together)
+		}
+		c.calls.Take(together)
+		begin()
 		c.calls.Lost(0)
 		begin()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		want := []error{nil, ledger.ErrElsewhere, errCallLost, errCallLate}
-		if !slices.EqualFunc(ends, want, errors.Is) || len(c.calls.waiting) > 0 {
-			t.Errorf("they end with %v, %d wait", ends, len(c.calls.waiting))
+		want := []error{nil, errFlushed, ledger.ErrElsewhere, errFlushed, nil, nil, errFlushed, errFlushed, errCallLost,
+			errFlushed, errCallLate, errFlushed}
+		if !slices.EqualFunc(w.told, want, errors.Is) || len(c.calls.waiting) > 0 {
+			t.Errorf("they end with %v, %d wait", w.told, len(c.calls.waiting))
 		}
 	})
 }

@@ -23,6 +23,7 @@ type Calls struct {
 type waiting struct {
 	group uint64 // to which it was sent
 	done  func(Outcome)
+	flush func()      // is called after done, see ledger.Waiter; nil: nothing is
 	late  *time.Timer // ends it; nil: who has begun it does
 }
 
@@ -32,20 +33,28 @@ func NewCalls(last uint64) *Calls { return &Calls{last: last, waiting: map[uint6
 
 // Begin registers a call that is sent to a group. done is called once, with the outcome, unless End is called first.
 func (s *Calls) Begin(group uint64, done func(Outcome)) (id uint64) {
-	return s.beginWithin(group, 0, done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.waiting[s.last] = waiting{group: group, done: done}
+	return s.last
 }
 
-// beginWithin is Begin for a call that ends if it is not answered within a time; 0: it does not.
-func (s *Calls) beginWithin(group uint64, within time.Duration, done func(Outcome)) (id uint64) {
+// beginWithin is Begin for a call that ends if it is not answered within a time.
+func (s *Calls) beginWithin(group uint64, within time.Duration, to ledger.Waiter) (id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
 	id = s.last
-	w := waiting{group: group, done: done}
-	if within > 0 {
-		w.late = time.AfterFunc(within, func() { s.finish(Outcome{id: id, kind: late}) })
+	done := func(o Outcome) {
+		if o.Again() {
+			to.Answer(nil, ledger.ErrElsewhere)
+			return
+		}
+		to.Answer(o.Reply())
 	}
-	s.waiting[id] = w
+	s.waiting[id] = waiting{group, done, to.Flush,
+		time.AfterFunc(within, func() { s.finish(Outcome{id: id, kind: late}) })}
 	return id
 }
 
@@ -74,9 +83,18 @@ func (s *Calls) remove(id uint64) (w waiting, waits bool) {
 
 // finish ends a call, unless it has ended.
 func (s *Calls) finish(o Outcome) {
-	if w, waits := s.remove(o.id); waits {
+	if flush := s.answer(o); flush != nil {
+		flush()
+	}
+}
+
+// answer ends a call, unless it has ended. It returns what is to be called afterwards; nil: nothing is.
+func (s *Calls) answer(o Outcome) (flush func()) {
+	w, waits := s.remove(o.id)
+	if waits {
 		w.done(o)
 	}
+	return w.flush
 }
 
 // Take takes a payload with answers, and reports whether it is one.
@@ -84,10 +102,16 @@ func (s *Calls) Take(payload []byte) bool {
 	if len(payload) == 0 || payload[0] != answerPayload {
 		return false
 	}
+	var flushes []func()
 	for rest := payload[1:]; len(rest) > 0; {
 		var o Outcome
 		o, rest = nextOutcome(rest)
-		s.finish(o)
+		if flush := s.answer(o); flush != nil {
+			flushes = append(flushes, flush)
+		}
+	}
+	for _, flush := range flushes {
+		flush()
 	}
 	return true
 }
@@ -184,7 +208,7 @@ type backend struct{ *Controller }
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b.call(ctx, q) }
 
-func (b backend) Begin(q ledger.Call, within time.Duration, done func(answer []byte, err error)) bool {
+func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) bool {
 	group := uint64(0)
 	if b.several() {
 		at, known := b.lives(q.Actor)
@@ -194,18 +218,12 @@ func (b backend) Begin(q ledger.Call, within time.Duration, done func(answer []b
 		group = at.Group
 	}
 	q.Caller = b.cfg.Consensus.ID
-	q.ID = b.calls.beginWithin(group, within, func(o Outcome) {
-		if o.Again() {
-			done(nil, ledger.ErrElsewhere)
-			return
-		}
-		done(o.Reply())
-	})
+	q.ID = b.calls.beginWithin(group, within, w)
 	if b.sendCall(group, CallPayload(q)) {
 		return true
 	}
 	_, waits := b.calls.remove(q.ID)
-	return !waits // its time was over meanwhile, or the leader has changed, and done was told
+	return !waits // its time was over meanwhile, or the leader has changed, and w was told
 }
 
 func (b backend) Replica(a ledger.Actor) bool { return b.replica(a) != nil }

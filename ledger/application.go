@@ -59,15 +59,23 @@ type Backend interface {
 	// Call has an actor execute a message, wherever it lives, and returns its reply. A call is executed at most once.
 	// The error is, or wraps, ErrCallFailed or ErrUnanswered; with any other one it was not executed.
 	Call(ctx context.Context, q Call) ([]byte, error)
-	// Begin is Call for who does not wait. done is called once, in any goroutine, with what Call returns, and must not
-	// wait either. Its error is ErrElsewhere if the call was not executed, and Call is to be used, which looks for the
-	// actor. So it is if Begin reports false; then done is not called.
-	Begin(q Call, within time.Duration, done func(answer []byte, err error)) bool
+	// Begin is Call for a caller that does not wait. If it reports false, nothing was executed, and Call is to be used,
+	// which looks for the actor.
+	Begin(q Call, within time.Duration, w Waiter) bool
 	// Replica reports whether the group in which an actor lives has a replica at this controller.
 	Replica(a Actor) bool
 	// Read has a Reader answer a message from the replica at this controller. It reports false if there is none, or it
 	// leads: then it has changes that are not committed.
 	Read(ctx context.Context, a Actor, message []byte) (answer []byte, ok bool)
+}
+
+// Waiter gets the answer to a call that was begun. Its methods are called in any goroutine, and must not wait.
+type Waiter interface {
+	// Answer is called once, with what Backend.Call returns. The error is ErrElsewhere if the call was not executed,
+	// and Call is to be used.
+	Answer(reply []byte, err error)
+	// Flush is called after Answer, and after that of other calls which have ended at the same time.
+	Flush()
 }
 
 // Reader is an Application that answers messages which change nothing at any replica, from what this has applied.

@@ -69,11 +69,12 @@ type backend func(context.Context, ledger.Call) ([]byte, error)
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
 
-func (b backend) Begin(q ledger.Call, within time.Duration, done func([]byte, error)) bool {
+func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) bool {
 	go func() { // ends with the call
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
-		done(b(ctx, q))
+		w.Answer(b(ctx, q))
+		w.Flush()
 	}()
 	return true
 }

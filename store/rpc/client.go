@@ -133,7 +133,10 @@ func (s *Stream) Send(request []byte) error { return s.on.send(request) }
 
 // SendNow is Send for a goroutine that must not wait. While the controller does not read, requests are kept, so the
 // caller bounds those that are not answered. If the stream has failed, Receive says so.
-func (s *Stream) SendNow(request []byte) { s.on.sendNow(request, math.MaxInt) }
+func (s *Stream) SendNow(request []byte) {
+	s.on.queue(request, math.MaxInt)
+	s.on.flush()
+}
 
 // Receive returns the next response.
 func (s *Stream) Receive() (out store.Response, err error) {

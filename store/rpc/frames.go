@@ -89,20 +89,27 @@ func (f *frameConn) put(length uint32, message []byte) error {
 	return f.failed
 }
 
-// sendNow is send for a goroutine that must not wait. It reports false if more than most bytes wait already: then it
-// has not taken the message.
-func (f *frameConn) sendNow(message []byte, most int) (taken bool) {
+// queue is send for a goroutine that must not wait, and calls flush afterwards. It reports false if more than most bytes
+// wait already: then it has not taken the message.
+func (f *frameConn) queue(message []byte, most int) (taken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.failed != nil:
 		return true // nobody is there
-	case f.writing && len(f.pending) > most:
+	case len(f.pending) > most:
 		return false
 	}
 	f.pending = append(binary.BigEndian.AppendUint32(f.pending, uint32(len(message))), message...)
-	if f.writing {
-		return true
+	return true
+}
+
+// flush writes what was queued, as far as the connection takes it without waiting. A goroutine writes the rest.
+func (f *frameConn) flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.writing || f.failed != nil || len(f.pending) == 0 {
+		return
 	}
 	if f.direct != nil {
 		n := f.direct.WriteDirect(f.pending)
@@ -112,7 +119,7 @@ func (f *frameConn) sendNow(message []byte, most int) (taken bool) {
 		if cap(f.pending) > maxPending {
 			f.pending = nil
 		}
-		return true
+		return
 	}
 	f.writing = true
 	f.helpers.Go(func() { // ends when everything is written, or end is called
@@ -120,7 +127,6 @@ func (f *frameConn) sendNow(message []byte, most int) (taken bool) {
 		defer f.mu.Unlock()
 		f.drain()
 	})
-	return true
 }
 
 // later runs f in a goroutine for which end waits. It reports false if the connection has ended.

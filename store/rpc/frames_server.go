@@ -78,34 +78,49 @@ func (s *server) serveFrames(ctx context.Context, f *frameConn) {
 // take begins a request. Most are executed and answered without a goroutine of their own: to start one, and to wake it
 // for the answer, takes as long as what it would do.
 func (c *framed) take(ctx context.Context, request []byte) {
-	slot := c.mine.take()
 	q, maxAge, refusal := c.admit(ctx, request)
-	if refusal != nil {
-		c.answer(refusal, slot)
-		return
-	}
-	waits := func() { // it ends with ctx
-		if !c.on.later(func() { defer c.mine.leave(slot); _ = c.on.send(c.serve(ctx, q, maxAge)) }) {
-			c.mine.leave(slot)
-		}
-	}
-	begun := maxAge == 0 && store.Buckets(q.Actor.Shard.Key.S) == 0 &&
-		c.behind.Begin(q, callTimeout, func(answer []byte, err error) {
-			if errors.Is(err, ledger.ErrElsewhere) {
-				waits()
-				return
-			}
-			c.answer(response(q, answer, err), slot)
-		})
-	if !begun {
-		waits()
+	r := &framedRequest{framed: c, ctx: ctx, call: q, maxAge: maxAge, slot: c.mine.take()}
+	switch {
+	case refusal != nil:
+		r.respond(refusal)
+		r.Flush()
+	case maxAge > 0 || store.Buckets(q.Actor.Shard.Key.S) > 0 || !c.behind.Begin(q, callTimeout, r):
+		r.wait()
 	}
 }
 
-// answer sends a response without waiting. While the client does not read, a goroutine waits with the response.
-func (c *framed) answer(response []byte, slot bool) {
-	if c.on.sendNow(response, maxPending) ||
-		!c.on.later(func() { defer c.mine.leave(slot); _ = c.on.send(response) }) {
-		c.mine.leave(slot)
+// framedRequest is a request that came as a frame. It implements ledger.Waiter.
+type framedRequest struct {
+	*framed
+	ctx    context.Context // of the connection
+	call   ledger.Call
+	maxAge time.Duration
+	slot   bool // see turns
+}
+
+// wait executes the request in a goroutine.
+func (r *framedRequest) wait() {
+	if !r.on.later(func() { defer r.mine.leave(r.slot); _ = r.on.send(r.serve(r.ctx, r.call, r.maxAge)) }) {
+		r.mine.leave(r.slot)
 	}
 }
+
+// Answer implements ledger.Waiter.
+func (r *framedRequest) Answer(reply []byte, err error) {
+	if errors.Is(err, ledger.ErrElsewhere) {
+		r.wait()
+		return
+	}
+	r.respond(response(r.call, reply, err))
+}
+
+// respond queues a response. While the client does not read, a goroutine waits with the response.
+func (r *framedRequest) respond(response []byte) {
+	if r.on.queue(response, maxPending) ||
+		!r.on.later(func() { defer r.mine.leave(r.slot); _ = r.on.send(response) }) {
+		r.mine.leave(r.slot)
+	}
+}
+
+// Flush implements ledger.Waiter.
+func (r *framedRequest) Flush() { r.on.flush() }

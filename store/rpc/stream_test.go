@@ -240,9 +240,10 @@ type notBegun struct {
 	later bool
 }
 
-func (b notBegun) Begin(_ ledger.Call, _ time.Duration, done func([]byte, error)) bool {
+func (b notBegun) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) bool {
 	if b.later {
-		done(nil, ledger.ErrElsewhere)
+		w.Answer(nil, ledger.ErrElsewhere)
+		w.Flush()
 	}
 	return b.later
 }
@@ -267,7 +268,7 @@ func TestNotBegun(t *testing.T) {
 
 // A goroutine that must not wait sends as long as there is room. What the peer has not read yet comes later, in order,
 // and who ends the connection waits for nobody.
-func TestSendNow(t *testing.T) {
+func TestQueue(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +286,8 @@ func TestSendNow(t *testing.T) {
 		defer peer.Close()
 		f := newFrameConn(rawconn.Of(conn), nil, time.Minute, 0)
 		message, sent := make([]byte, 100<<10), 0
-		for f.sendNow(message, maxPending) {
+		sends := func() bool { defer f.flush(); return f.queue(message, maxPending) }
+		for sends() {
 			sent++
 			binary.BigEndian.PutUint32(message, uint32(sent))
 		}
@@ -297,10 +299,10 @@ func TestSendNow(t *testing.T) {
 					t.Fatalf("frame %d of %d has %d bytes: %v", n, sent, len(b), err)
 				}
 			}
-			await.Until(t, "room", func() bool { return f.sendNow(message, maxPending) })
+			await.Until(t, "room", sends)
 		}
 		f.end()
-		if !f.sendNow(message, maxPending) || f.later(func() {}) {
+		if !sends() || f.later(func() {}) {
 			t.Error("a connection that has ended takes more")
 		}
 	}
