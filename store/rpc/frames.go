@@ -89,8 +89,8 @@ func (f *frameConn) put(length uint32, message []byte) error {
 	return f.failed
 }
 
-// queue is send for a goroutine that must not wait, and calls flush afterwards. It reports false if more than most bytes
-// wait already: then it has not taken the message.
+// queue is send for a goroutine that must not wait, and calls flush afterwards. It reports false if more than most
+// bytes wait already: then it has not taken the message.
 func (f *frameConn) queue(message []byte, most int) (taken bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
