@@ -193,9 +193,10 @@ func (d *dictionary[V]) delete(tx *Tx, cell, field ledger.Key) {
 // must decodes a stored value. It panics, which fails the handler, if another release of the application has stored a
 // value of another type.
 func (d *dictionary[V]) must(b []byte, cell ledger.Key) V {
+	var none V
+	*d.box = none // an encoder that has panicked left its value
 	err := d.parse(b, d.box)
 	v := *d.box
-	var none V
 	if *d.box = none; err != nil {
 		panic(fmt.Sprintf("value of cell %s is not a %T: %v: give the new type a new table", d.cell(cell), v,
 			err))

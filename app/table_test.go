@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -238,6 +239,45 @@ func TestValueThatCannotBeStored(t *testing.T) {
 		return app.Need(table.Cell("k")), func(tx *app.Tx, again bool) { table.Put(tx, "k", func() {}) }
 	})
 	if !strings.Contains(failed, "value of type func() cannot be stored") {
+		t.Error(failed)
+	}
+}
+
+// picky cannot be stored if it is true.
+type picky bool
+
+func (p picky) MarshalCBOR() ([]byte, error) {
+	if p {
+		return nil, errors.New("picky")
+	}
+	return []byte{0xf4}, nil
+}
+
+func (p *picky) UnmarshalCBOR([]byte) error { return nil }
+
+// A value that could not be stored is not part of the next one that is read.
+func TestFailedValueIsForgotten(t *testing.T) {
+	type value struct {
+		A map[string]int
+		B picky
+	}
+	failed := transact(t, func(a *app.App) (app.Cells, func(*app.Tx, bool)) {
+		table := app.NewTable[string, value](a, "t")
+		return app.Need(table.Cell("k")), func(tx *app.Tx, again bool) {
+			if again {
+				func() {
+					defer func() { _ = recover() }()
+					table.Put(tx, "k", value{A: map[string]int{"x": 1}, B: true})
+				}()
+				if v, _ := table.Get(tx, "k"); len(v.A) != 1 || v.A["y"] != 2 {
+					t.Errorf("read %v", v)
+				}
+				return
+			}
+			table.Put(tx, "k", value{A: map[string]int{"y": 2}})
+		}
+	})
+	if failed != "" {
 		t.Error(failed)
 	}
 }

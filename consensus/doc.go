@@ -22,11 +22,12 @@
 //
 // A Node works in turns (node.go): it takes what is queued in its inbox, passes it to the core, and sends, saves and
 // delivers until the core has nothing more to do. A turn is run by whoever brings work, if nobody else is in one: by
-// the goroutine that reads from another controller, and by the owner that proposes. The loop of the Node runs those
-// that the clock makes due, and those that others leave to it because somebody was in a turn. So an entry on its way
-// wakes no goroutine of the consensus at all. A turn never waits for the disk, the network, the owner or another
-// group, so these never delay a heartbeat. It saves what needs no fsync by itself, which is a copy to the cache of the
-// file system (saver.go).
+// the owner that proposes, and, if the controller has one group, by the goroutine that reads from another controller.
+// The loop of the Node runs those that the clock makes due, and those that others leave to it. So an entry on its way
+// wakes no goroutine of the consensus at all. A turn does not wait for the disk, the network, the owner or another
+// group, so these do not delay a heartbeat. It saves what needs no fsync by itself, which is a copy to the cache of
+// the file system (saver.go). If the file system waits nevertheless, that delays this group alone: a goroutine that
+// reads the messages of several groups runs no turns.
 //
 // # The owner's side
 //

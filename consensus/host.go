@@ -422,6 +422,8 @@ func (r received) Received(m wire.Message) {
 	case !n.inbox.message(m):
 		r.h.incidents.Warn(fmt.Sprint("full ", m.Group), "consensus: dropped a message, because too many wait here",
 			"group", m.Group, "from", m.Raft.GetFrom(), "type", m.Raft.GetType())
+	case len(*r.h.nodes.Load()) > 1:
+		n.inbox.signal() // a turn that waits for the file system would delay the messages of other groups
 	default:
 		n.drive()
 	}

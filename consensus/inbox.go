@@ -10,7 +10,7 @@ import (
 const (
 	maxQueuedBytes = 32 << 20 // of messages; beyond it one more message is taken, and others are dropped
 	maxQueuedData  = 8 << 20  // of proposals; Propose waits while it is full
-	maxTurn        = 256      // arrivals that the loop takes before it looks at the clock again
+	maxTurn        = 256      // arrivals of a turn, before the loop looks at the clock again
 )
 
 // arrival is a message or a hint from the transport. Their order is kept: if a hint overtook earlier messages of the
@@ -26,11 +26,11 @@ type proposal struct {
 	early []uint64 // controllers
 }
 
-// inbox is the queue of work that other goroutines hand to the loop.
+// inbox is the queue of work for the next turn.
 type inbox struct {
 	wake chan struct{} // capacity 1: there is something
 	mu   sync.Mutex    // guards the fields below; held only to copy
-	room sync.Cond     // signalled when the loop has taken something
+	room sync.Cond     // signalled when a turn has taken something
 
 	arrivals  []arrival
 	bytes     int // of messages in arrivals
@@ -43,7 +43,7 @@ type inbox struct {
 	err       error  // why the node has stopped; nil while it runs
 }
 
-// turn is what the loop takes in one turn. Its slices are reused.
+// turn is what is taken in one turn. Its slices are reused.
 type turn struct {
 	calls     []func(*Core)
 	arrivals  []arrival
@@ -119,7 +119,7 @@ func (b *inbox) proposal(term uint64, data []byte, early []uint64) error {
 	return nil
 }
 
-// call queues a function that the loop will run. The number of queued calls is bounded by the callers: each connection
+// call queues a function that the next turn runs. The number of queued calls is bounded by the callers: each connection
 // and each goroutine of the owner has one or two at a time.
 func (b *inbox) call(f func(*Core)) error {
 	b.mu.Lock()

@@ -356,7 +356,7 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// do runs f in the loop, and returns its error.
+// do runs f in a turn, and returns its error.
 func (n *Node) do(f func(*Core) error) error {
 	result := make(chan error, 1)
 	if err := n.inbox.call(func(c *Core) { result <- f(c) }); err != nil {
@@ -370,7 +370,7 @@ func (n *Node) do(f func(*Core) error) error {
 	}
 }
 
-// await runs begin in the loop, and then check after each turn until check says that it is done.
+// await runs begin in a turn, and then check after each turn until check says that it is done.
 func (n *Node) await(ctx context.Context, begin func(*Core) error, check func(*Core) (bool, error)) error {
 	result := make(chan error, 1)
 	err := n.do(func(c *Core) error {

@@ -173,7 +173,10 @@ func TestBegin(t *testing.T) {
 		c.router.add(g)
 		b := backend{c}
 		w := new(waiter)
-		begin := func() bool { return b.Begin(callOf(0, "x"), time.Second, w) }
+		begin := func() bool {
+			_, begun := b.Begin(callOf(0, "x"), time.Second, w)
+			return begun
+		}
 		if begin() || len(c.calls.waiting) > 0 {
 			t.Error("a call begins without a leader")
 		}
@@ -195,6 +198,9 @@ func TestBegin(t *testing.T) {
 		c.calls.Take(together)
 		begin()
 		c.calls.Lost(0)
+		if id, _ := b.Begin(callOf(0, "x"), time.Second, w); !b.End(id) || b.End(id) {
+			t.Error("a call does not end once")
+		}
 		begin()
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

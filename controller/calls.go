@@ -208,22 +208,26 @@ type backend struct{ *Controller }
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b.call(ctx, q) }
 
-func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) bool {
+func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) (id uint64, begun bool) {
 	group := uint64(0)
 	if b.several() {
 		at, known := b.lives(q.Actor)
 		if !known {
-			return false
+			return 0, false
 		}
 		group = at.Group
 	}
 	q.Caller = b.cfg.Consensus.ID
 	q.ID = b.calls.beginWithin(group, within, w)
 	if b.sendCall(group, CallPayload(q)) {
-		return true
+		return q.ID, true
 	}
-	_, waits := b.calls.remove(q.ID)
-	return !waits // its time was over meanwhile, or the leader has changed, and w was told
+	return q.ID, !b.End(q.ID) // its time was over meanwhile, or the leader has changed, and w was told
+}
+
+func (b backend) End(id uint64) bool {
+	_, waits := b.calls.remove(id)
+	return waits
 }
 
 func (b backend) Replica(a ledger.Actor) bool { return b.replica(a) != nil }

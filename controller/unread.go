@@ -64,7 +64,7 @@ func (u *unread) until(h http.Handler) http.Handler {
 		if r.Method == http.MethodGet {
 			format = r.URL.Query().Get("encoding")
 		}
-		of := &unreadAnswer{strings.Contains(format, "json"), func() {}}
+		of := &unreadAnswer{strings.Contains(strings.ToLower(format), "json"), func() {}}
 		defer func() { of.free() }()
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), unreadKey{}, of)))
 	})

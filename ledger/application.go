@@ -61,7 +61,10 @@ type Backend interface {
 	Call(ctx context.Context, q Call) ([]byte, error)
 	// Begin is Call for a caller that does not wait. If it reports false, nothing was executed, and Call is to be used,
 	// which looks for the actor.
-	Begin(q Call, within time.Duration, w Waiter) bool
+	Begin(q Call, within time.Duration, w Waiter) (id uint64, begun bool)
+	// End ends a call that was begun, for which nobody waits any more. It may be executed nevertheless. If it reports
+	// false, the Waiter is told of the outcome all the same, or was.
+	End(id uint64) bool
 	// Replica reports whether the group in which an actor lives has a replica at this controller.
 	Replica(a Actor) bool
 	// Read has a Reader answer a message from the replica at this controller. It reports false if there is none, or it

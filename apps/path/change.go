@@ -323,7 +323,7 @@ func (v *visit) removed(m model.Removed) error {
 				continue
 			}
 			if way == r.Next && r.Phase == laying {
-				r.waiting++ // it was confirmed
+				r.waiting = min(r.waiting+1, hasEntered-1) // it was confirmed
 				v.store(m.ID, &r)
 			}
 			v.push(&ops[i])

@@ -5,7 +5,7 @@ package path
 type progress uint64
 
 const (
-	waitingBits = 10 // of a progress; a route and its backup have less than 200 hops
+	waitingBits = 20 // of a progress; a route and its backup have less than 200 hops, which may wait more than once
 	hasEntered  = 1<<waitingBits - 1
 )
 

@@ -292,6 +292,11 @@ func (b *batch) has(key string) bool {
 	return slices.ContainsFunc(b.Edits, func(e edit) bool { return string(e.Key) == key })
 }
 
+// removes reports whether a batch removes the entry with a key, whatever it installs after that.
+func (b *batch) removes(key string) bool {
+	return slices.ContainsFunc(b.Edits, func(e edit) bool { return e.Remove && string(e.Key) == key })
+}
+
 // flowRemoved tells the owner of an entry that the switch no longer has it.
 func (n *node) flowRemoved(tx *app.Tx, m app.FlowRemoved) error {
 	s, _ := n.states.Get(tx, m.Switch)
@@ -301,6 +306,9 @@ func (n *node) flowRemoved(tx *app.Tx, m app.FlowRemoved) error {
 		return nil // it is about an entry before, or was removed for its owner
 	}
 	for owner, b := range n.pending.All(tx, m.Switch) {
+		if b.removes(key) {
+			return nil // by the batch itself, before it installs the entry again
+		}
 		if b.has(key) { // it was removed before it is confirmed
 			return n.attempt(tx, m.Switch, owner, b, 0)
 		}

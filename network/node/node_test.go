@@ -256,8 +256,15 @@ func TestOwnersAreTold(t *testing.T) {
 	o.told(t)
 	o.confirm(t, sent)
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 2})
-	sent = o.ask(t, "a", 3, model.Step{Entry: entry(1), ID: 8, Remove: true})
-	o.net.Message(1, &gone, 0)
+	// Nor one that it removes and installs again.
+	sent = o.ask(t, "a", 3, model.Step{Entry: entry(1), ID: 8, Remove: true}, model.Step{Entry: entry(1), ID: 8})
+	if more := o.net.Message(1, &gone, 0); len(more) > 0 {
+		t.Errorf("%d commands because of the removal that was asked for", len(more))
+	}
 	o.confirm(t, sent)
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 3})
+	sent = o.ask(t, "a", 4, model.Step{Entry: entry(1), ID: 8, Remove: true})
+	o.net.Message(1, &gone, 0)
+	o.confirm(t, sent)
+	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 4})
 }

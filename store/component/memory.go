@@ -27,6 +27,9 @@ const (
 
 // Reset is called before a run, and before Dict makes its arguments.
 func (m *Memory) Reset() {
+	for _, d := range m.dicts[:m.used] {
+		d.empty()
+	}
 	m.used = 0
 	clear(m.texts)
 	if m.texts = m.texts[:0]; cap(m.texts) > maxKeptTexts {
@@ -49,7 +52,6 @@ func (m *Memory) Dict(room int) *Dict {
 	}
 	d := m.dicts[m.used]
 	m.used++
-	d.empty()
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
@@ -52,10 +53,15 @@ type framed struct {
 	*server
 	on   *frameConn
 	mine turns
+
+	mu   sync.Mutex                // guards open
+	open map[*framedRequest]uint64 // begun calls by their id, which end with the connection
 }
 
 func (s *server) serveFrames(ctx context.Context, f *frameConn) {
-	c := &framed{s, f, turns{slots: s.executing, fewer: make(chan struct{}, 1)}}
+	c := &framed{server: s, on: f, mine: turns{slots: s.executing, fewer: make(chan struct{}, 1)},
+		open: map[*framedRequest]uint64{}}
+	defer c.endAll()
 	ctx, cancel := context.WithCancel(ctx) // which ends with the server
 	defer f.end()
 	defer cancel()
@@ -84,8 +90,35 @@ func (c *framed) take(ctx context.Context, request []byte) {
 	case refusal != nil:
 		r.respond(refusal)
 		r.Flush()
-	case maxAge > 0 || store.Buckets(q.Actor.Shard.Key.S) > 0 || !c.behind.Begin(q, callTimeout, r):
+	case maxAge > 0 || store.Buckets(q.Actor.Shard.Key.S) > 0 || !c.begin(r):
 		r.wait()
+	}
+}
+
+// begin begins the call of a request, if that is possible at once.
+func (c *framed) begin(r *framedRequest) bool {
+	c.mu.Lock()
+	c.open[r] = 0
+	c.mu.Unlock()
+	id, begun := c.behind.Begin(r.call, callTimeout, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, waits := c.open[r]; waits && begun {
+		c.open[r] = id
+	} else {
+		delete(c.open, r)
+	}
+	return begun
+}
+
+// endAll ends the calls that wait. Who has made them is gone, and others need their places.
+func (c *framed) endAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r, id := range c.open {
+		if c.behind.End(id) {
+			c.mine.leave(r.slot)
+		}
 	}
 }
 
@@ -107,6 +140,9 @@ func (r *framedRequest) wait() {
 
 // Answer implements ledger.Waiter.
 func (r *framedRequest) Answer(reply []byte, err error) {
+	r.mu.Lock()
+	delete(r.open, r)
+	r.mu.Unlock()
 	if errors.Is(err, ledger.ErrElsewhere) {
 		r.wait()
 		return

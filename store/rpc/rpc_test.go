@@ -201,15 +201,17 @@ type backend func(context.Context, ledger.Call) ([]byte, error)
 
 func (b backend) Call(ctx context.Context, q ledger.Call) ([]byte, error) { return b(ctx, q) }
 
-func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) bool {
+func (b backend) Begin(q ledger.Call, within time.Duration, w ledger.Waiter) (uint64, bool) {
 	go func() { // ends with the call
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		w.Answer(b(ctx, q))
 		w.Flush()
 	}()
-	return true
+	return 0, true
 }
+
+func (b backend) End(uint64) bool { return false }
 
 func (b backend) Replica(ledger.Actor) bool { return true }
 

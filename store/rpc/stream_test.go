@@ -240,12 +240,12 @@ type notBegun struct {
 	later bool
 }
 
-func (b notBegun) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) bool {
+func (b notBegun) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) (uint64, bool) {
 	if b.later {
 		w.Answer(nil, ledger.ErrElsewhere)
 		w.Flush()
 	}
-	return b.later
+	return 0, b.later
 }
 
 // What cannot be executed at once is executed by a goroutine that waits.
@@ -263,6 +263,39 @@ func TestNotBegun(t *testing.T) {
 		if r, err := s.Receive(); err != nil || r.ID != 7 || r.Error != nil || called.Load() != 1 {
 			t.Errorf("later %v: %+v, %v; called %d times", later, r, err, called.Load())
 		}
+	}
+}
+
+// unanswered is a backend that begins calls and never answers.
+type unanswered struct {
+	backend
+	begun, ended *atomic.Int64
+}
+
+func (b unanswered) Begin(ledger.Call, time.Duration, ledger.Waiter) (uint64, bool) {
+	return uint64(b.begun.Add(1)), true
+}
+
+func (b unanswered) End(uint64) bool { b.ended.Add(1); return true }
+
+// The calls of a connection end with it: here those who are gone made more than there are places.
+func TestCallsEndWithTheirConnection(t *testing.T) {
+	var begun, ended atomic.Int64
+	address := listenTo(t, New(), unanswered{nil, &begun, &ended})
+	const each = 4
+	for n := int64(each); n <= maxExecuting+each*ownTurns; n += each {
+		s, err := Open(t.Context(), nil, address, "", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range uint64(each) {
+			if err := s.Send(encode(id, "n")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await.Until(t, "the calls begin", func() bool { return begun.Load() == n })
+		s.Close()
+		await.Until(t, "the calls end", func() bool { return ended.Load() == n })
 	}
 }
 
