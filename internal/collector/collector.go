@@ -17,7 +17,7 @@ const (
 	// spare is what a heap may grow by, unless one of the following says otherwise.
 	spare = 256 << 20
 	// most and least are that in per cent. A larger heap would no longer fit into the caches of processors.
-	most, least = 200, 50
+	most, least = 200, 25
 )
 
 // From a heap of so many bytes on, the process gives back what is more than the heap may grow to and half of firm: a
@@ -62,7 +62,7 @@ func (t *tuner) arm() {
 
 // percent is GOGC for so many bytes in use. It has few values, because each change stops the process for a moment.
 func percent(live uint64) int {
-	const step = 25
+	const step = 10
 	return max(least, min(most, int(100*spare/(live+1))/step*step))
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 func TestPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 200, 30 << 20: 200, 128 << 20: 175, 200 << 20: 125, 256<<20 - 1: 100,
-		500 << 20: 50, 8 << 30: 50} {
+	for live, want := range map[uint64]int{0: 200, 30 << 20: 200, 128 << 20: 190, 200 << 20: 120, 256<<20 - 1: 100,
+		500 << 20: 50, 8 << 30: 25} {
 		if got := percent(live); got != want {
 			t.Errorf("%d MiB: %d, want %d", live>>20, got, want)
 		}
@@ -20,7 +20,7 @@ func TestPercent(t *testing.T) {
 
 func TestLimit(t *testing.T) {
 	for live, want := range map[uint64]int64{0: math.MaxInt64, 255 << 20: math.MaxInt64, 256 << 20: 576 << 20,
-		512 << 20: 896 << 20, 1152 << 20: 1856 << 20} {
+		512 << 20: 832 << 20, 1152 << 20: 1536 << 20} {
 		if got := limit(live); got != want {
 			t.Errorf("%d MiB: %d MiB, want %d", live>>20, got>>20, want>>20)
 		}
@@ -48,7 +48,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("%d at first, want %d", p, most)
 	}
 	large := make([]byte, 300<<20)
-	await.Until(t, "the collector to run sooner", func() bool { runtime.GC(); return now() == 75 })
+	await.Until(t, "the collector to run sooner", func() bool { runtime.GC(); return now() == 80 })
 	await.Until(t, "a memory limit", func() bool { return debug.SetMemoryLimit(-1) == 640<<20 })
 	runtime.KeepAlive(large)
 	large = nil

@@ -27,8 +27,8 @@ const honest = 16
 
 // BudgetMB bounds the resident memory of each process of the cluster under attack, in MiB. It is the sum of the bounds
 // in docs/guarantees.md that peers can fill at a controller with one group: 128 MiB for what all switches hold, as much
-// for a snapshot of that, twice, 256 MiB for the log and twice 256 MiB for events; and half of it more, and 128 MiB,
-// before the garbage collector runs and memory is given back (internal/collector).
+// for a snapshot of that, twice, 256 MiB for the log and twice 256 MiB for events. The rest is for the garbage
+// collector, which has a quarter of it and 128 MiB (internal/collector), and for what the bounds do not count.
 const BudgetMB = 2048
 
 // hostileFactor is how much the p99 of honest switches may grow.
