@@ -68,8 +68,6 @@ var mutants = []mutation.Bug{
 	{Name: "lose what a refused entry was to replace", File: "network/node/node.go",
 		Before: "			xid = n.install(tx, id, s.Generation, string(e.Key), e.Old)\n",
 		After:  "			xid = uninstall(tx, id, e.Old)\n"},
-	{Name: "keep what a switch that goes down has not confirmed", File: "network/node/restore.go",
-		Before: "			n.revert(tx, id, &s, &e)\n", After: "			_ = e\n"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

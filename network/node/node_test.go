@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,7 +157,7 @@ func TestChangesAreConfirmed(t *testing.T) {
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 4})
 
 	failed := o.net.MayFail()
-	o.ask(t, "a", 5, model.Step{Entry: entry(4), ID: 1}, model.Step{Entry: entry(1), ID: 10, Remove: true})
+	sent = o.ask(t, "a", 5, model.Step{Entry: entry(4), ID: 1}, model.Step{Entry: entry(1), ID: 10, Remove: true})
 	o.ask(t, "a", 6, model.Step{Entry: entry(5), ID: 1})
 	if len(*failed) != 1 || !strings.Contains((*failed)[0], "one after the other") {
 		t.Errorf("two changes at once: %v", *failed)
@@ -163,6 +165,16 @@ func TestChangesAreConfirmed(t *testing.T) {
 	o.net.SwitchDown(1)
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 5, Away: true}, model.NodeDown{Switch: 1})
 	o.knows(t, `{"up":false,"entries":{"a":2,"b":1},"outstanding_steps":{}}`)
+	installs := func(sent []apptest.Sent, match of13.Match) bool {
+		return slices.ContainsFunc(sent, func(s apptest.Sent) bool {
+			m, is := s.Message.(*of13.FlowMod)
+			return is && m.Command == of13.FlowAdd && bytes.Equal(m.Match, match)
+		})
+	}
+	added, removed := sent[0].Message.(*of13.FlowMod).Match, sent[1].Message.(*of13.FlowMod).Match
+	if sent = o.net.SwitchUp(1); installs(sent, added) || !installs(sent, removed) {
+		t.Errorf("a change that was not confirmed is in what the switch gets: %v", sent)
+	}
 }
 
 // knows checks what is known of the switch.
