@@ -53,12 +53,7 @@ func (b Cbench) Run(ctx context.Context, progress Progress) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	var list []combination
-	for _, r := range b.Replicas {
-		for _, d := range b.Durability {
-			list = append(list, combination{replicas: r, durability: d})
-		}
-	}
+	list := replicated(b.Replicas, b.Durability)
 	of := map[string][]float64{}
 	for round := range b.Rounds {
 		plain, err := b.plain(ctx, progress)

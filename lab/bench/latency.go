@@ -44,12 +44,7 @@ func (l Latency) bare(ctx context.Context, progress Progress, c combination, wha
 
 // Run runs the benchmark.
 func (l Latency) Run(ctx context.Context, progress Progress) (Report, error) {
-	var list []combination
-	for _, r := range l.Replicas {
-		for _, d := range l.Durability {
-			list = append(list, combination{replicas: r, durability: d})
-		}
-	}
+	list := replicated(l.Replicas, l.Durability)
 	of := map[string][]float64{}
 	for round := range l.Rounds {
 		for _, c := range inTurn(slices.Clone(list), round) {

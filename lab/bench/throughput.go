@@ -80,11 +80,20 @@ func (c combination) String() string {
 func (t Throughput) combinations() (list []combination) {
 	for _, w := range t.Workloads {
 		for _, s := range t.Switches {
-			for _, r := range t.Replicas {
-				for _, d := range t.Durability {
-					list = append(list, combination{w, s, r, d})
-				}
+			for _, c := range replicated(t.Replicas, t.Durability) {
+				c.workload, c.switches = w, s
+				list = append(list, c)
 			}
+		}
+	}
+	return list
+}
+
+// replicated is each number of controllers with each durability.
+func replicated(replicas []int, durability []string) (list []combination) {
+	for _, r := range replicas {
+		for _, d := range durability {
+			list = append(list, combination{replicas: r, durability: d})
 		}
 	}
 	return list

@@ -102,7 +102,7 @@ func (o *owner) take(u consensus.Update, now time.Time) error {
 	case u.Role != nil && u.Role.Leading:
 		o.term, o.started, o.took = u.Role.Term, now, nil
 	case u.Role != nil && o.term != 0 && !o.done:
-		return fmt.Errorf("the leader changed in the measurement: the machine is too busy to measure")
+		return errors.New("the leader changed in the measurement: the machine is too busy to measure")
 	case u.Role != nil:
 		o.term = 0
 	case len(u.Entries) > 0 && o.term != 0 && now.Sub(o.started) > o.cfg.Warmup && len(o.took) < Most:
