@@ -51,7 +51,7 @@ type edit struct {
 	Step   int      // in the change
 	Key    []byte
 	Remove bool
-	Old    *flow // that the switch has confirmed; nil: none
+	Old    *flow // the row before; nil: none. Of an earlier edit of the batch, if that is of the same key
 }
 
 type node struct {
