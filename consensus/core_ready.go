@@ -244,7 +244,7 @@ func (c *Core) Stored(n int) {
 			}
 		}
 	}
-	c.appends = append(c.appends[:0], c.appends[n:]...)
+	c.appends = slices.Delete(c.appends, 0, n) // which clears what it leaves: entries would stay in memory
 	c.handed -= n
 	c.commitEarly()
 }
@@ -256,7 +256,7 @@ func (c *Core) Delivered(index uint64) {
 		_ = c.raft.Step(c.applies[n].answer) // never refused
 		n++
 	}
-	c.applies = append(c.applies[:0], c.applies[n:]...)
+	c.applies = slices.Delete(c.applies, 0, n)
 }
 
 func (c *Core) deliverSnapshot(s storage.Snapshot) {

@@ -3,8 +3,10 @@ package consensus
 import (
 	"errors"
 	"maps"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"go.etcd.io/raft/v3/raftpb"
@@ -212,6 +214,37 @@ func TestTail(t *testing.T) {
 	if kept := status.Snapshot - status.First + 1; kept != tailEntries || status.Snapshot != m.applied {
 		t.Errorf("%d entries before the snapshot are kept, not %d", kept, tailEntries)
 	}
+}
+
+// TestCompactedEntriesAreFreed: what was queued when the disk and the owner were slow does not stay in memory.
+func TestCompactedEntriesAreFreed(t *testing.T) {
+	s := newSim(t, 1, 1)
+	m := s.members[1]
+	s.rest()
+	var early []weak.Pointer[raftpb.Entry]
+	for range 20 {
+		s.propose(m)
+	}
+	for len(m.saving) > 0 {
+		s.save(m, 1)
+		for _, e := range m.core.log.entries[len(early):] {
+			early = append(early, weak.Make(e))
+		}
+	}
+	for range 2 * tailEntries {
+		s.rest()
+		s.propose(m)
+	}
+	s.rest()
+	s.compact(m)
+	s.rest()
+	runtime.GC()
+	for _, e := range early {
+		if e := e.Value(); e != nil {
+			t.Errorf("entry %d is in memory, and the log begins at %d", e.GetIndex(), m.core.Status().First)
+		}
+	}
+	runtime.KeepAlive(s)
 }
 
 // TestSnapshotOlderThanTheLeaders: a snapshot that becomes ready after a newer one was received is dropped.

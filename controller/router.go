@@ -3,6 +3,7 @@ package controller
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -250,7 +251,7 @@ func (c *Core) executeFrames() {
 		n++
 	}
 	if n > 0 {
-		c.frames = append(c.frames[:0], c.frames[n:]...)
+		c.frames = slices.Delete(c.frames, 0, n)
 		crash.At(crash.AfterReceive)
 	}
 }
