@@ -85,7 +85,8 @@ func (s *server) serveFrames(ctx context.Context, f *frameConn) {
 // for the answer, takes as long as what it would do.
 func (c *framed) take(ctx context.Context, request []byte) {
 	q, maxAge, refusal := c.admit(ctx, request)
-	r := &framedRequest{framed: c, ctx: ctx, call: q, maxAge: maxAge, slot: c.mine.take()}
+	r := &framedRequest{framed: c, ctx: ctx, call: q, maxAge: maxAge, slot: c.mine.take(),
+		end: time.Now().Add(callTimeout)}
 	switch {
 	case refusal != nil:
 		r.respond(refusal)
@@ -128,12 +129,18 @@ type framedRequest struct {
 	ctx    context.Context // of the connection
 	call   ledger.Call
 	maxAge time.Duration
-	slot   bool // see turns
+	slot   bool      // see turns
+	end    time.Time // when it is answered at the latest
 }
 
 // wait executes the request in a goroutine.
 func (r *framedRequest) wait() {
-	if !r.on.later(func() { defer r.mine.leave(r.slot); _ = r.on.send(r.serve(r.ctx, r.call, r.maxAge)) }) {
+	if !r.on.later(func() {
+		defer r.mine.leave(r.slot)
+		ctx, cancel := context.WithDeadline(r.ctx, r.end)
+		defer cancel()
+		_ = r.on.send(r.serve(ctx, r.call, r.maxAge))
+	}) {
 		r.mine.leave(r.slot)
 	}
 }

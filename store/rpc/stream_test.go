@@ -238,9 +238,11 @@ func TestSilentController(t *testing.T) {
 type notBegun struct {
 	backend
 	later bool
+	begun chan time.Time
 }
 
 func (b notBegun) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) (uint64, bool) {
+	b.begun <- time.Now()
 	if b.later {
 		w.Answer(nil, ledger.ErrElsewhere)
 		w.Flush()
@@ -248,14 +250,18 @@ func (b notBegun) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) (uint64
 	return 0, b.later
 }
 
-// What cannot be executed at once is executed by a goroutine that waits.
+// What cannot be executed at once is executed by a goroutine that waits, but not longer than the first try would.
 func TestNotBegun(t *testing.T) {
 	for _, later := range []bool{false, true} {
 		var called atomic.Int64
-		address := listenTo(t, New(), notBegun{func(context.Context, ledger.Call) ([]byte, error) {
+		begun := make(chan time.Time, 1)
+		address := listenTo(t, New(), notBegun{func(ctx context.Context, _ ledger.Call) ([]byte, error) {
 			called.Add(1)
+			if end, _ := ctx.Deadline(); end.After((<-begun).Add(callTimeout)) {
+				t.Errorf("later %v: it waits until %v", later, end)
+			}
 			return (&store.Response{ID: 7}).Append(nil), nil
-		}, later})
+		}, later, begun})
 		s := streams["frames"](t, address)
 		if err := s.Send(encode(7, "n")); err != nil {
 			t.Fatal(err)
