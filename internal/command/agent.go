@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/internal/trace"
 )
 
@@ -77,6 +78,7 @@ type agentOptions struct {
 
 // runAgent runs the agent until ctx ends or it fails.
 func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
+	defer processors.Follow()()
 	cfg := agent.Config{Controllers: o.controllers, Logger: log}
 	cluster := &config.Cluster{}
 	if o.file != "" {

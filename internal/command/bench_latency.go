@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/internal/collector"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/lab/bench"
 	"github.com/holdfast-sdn/holdfast/lab/commit"
 )
@@ -46,6 +47,7 @@ func benchCommitMember() *cobra.Command {
 				return fmt.Errorf("configuration of a member: %w", err)
 			}
 			collector.Tune() // as a controller
+			defer processors.Follow()()
 			ctx, cancel := context.WithCancel(cmd.Context())
 			go func() { // ends with the input, at the latest with the process
 				_, _ = io.Copy(io.Discard, cmd.InOrStdin())

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/collector"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/exitorder"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -89,6 +90,7 @@ func Serve(ctx context.Context, s Service) (err error) {
 // serve runs a controller with the applications of this program.
 func serve(ctx context.Context, cfg process.Config) error {
 	collector.Tune()
+	defer processors.Follow()()
 	if err := exitorder.ConnectionsFirst(); err != nil {
 		cfg.Logger.Warn("if this controller dies, the others will learn it later", "err", err)
 	}

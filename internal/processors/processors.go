@@ -1,0 +1,97 @@
+// Package processors lets a process run on as few processors at a time as it keeps busy. Go's scheduler takes all that
+// there are: whenever a goroutine wakes another one, and a processor is idle, it also wakes a thread there, which looks
+// for work, mostly finds none, and sleeps again. A controller with little to do has several such moments for each
+// event, and each costs as much as the event. It knows nothing of what the process does, and does not pin threads.
+package processors
+
+import (
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// interval is how often the process is looked at: at multiples of it, at which loops that are idle look for work
+// (controller.QuietInterval), so that the process wakes once for both.
+const interval = 50 * time.Millisecond
+
+// A process gets twice the processors when it was busy for more than grow per cent of their time, and half of them when
+// it was busy for less than shrink per cent in each of so many looks. Each change stops it for some 50 µs.
+const (
+	grow   = 70
+	shrink = 30
+	calm   = 20
+)
+
+// Follow sets GOMAXPROCS to what the process needs, from one to what it is now. stop ends that, and sets it again. It
+// does nothing if GOMAXPROCS is set in the environment, or there is one processor. Only one may be in effect in a
+// process.
+func Follow() (stop func()) {
+	most := runtime.GOMAXPROCS(0)
+	if os.Getenv("GOMAXPROCS") != "" || most == 1 {
+		return func() {}
+	}
+	ended, end := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop
+		defer close(ended)
+		defer runtime.GOMAXPROCS(most)
+		follow(most, end)
+	}()
+	return func() { close(end); <-ended }
+}
+
+func follow(most int, end <-chan struct{}) {
+	u := use{most: most, now: most}
+	last, used := time.Now(), processorTime()
+	next := time.NewTimer(untilNext(last))
+	defer next.Stop()
+	for {
+		select {
+		case <-end:
+			return
+		case <-next.C:
+		}
+		before, began := used, last
+		last, used = time.Now(), processorTime()
+		next.Reset(untilNext(last))
+		if u.look(used-before, last.Sub(began)) {
+			runtime.GOMAXPROCS(u.now)
+		}
+	}
+}
+
+func untilNext(now time.Time) time.Duration { return now.Truncate(interval).Add(interval).Sub(now) }
+
+// processorTime returns how much of it all threads of the process have used.
+func processorTime() time.Duration {
+	var r unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &r) // fails with other arguments only
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// use decides how many processors a process has.
+type use struct {
+	now, most int
+	calm      int // looks in a row at which half of them would have been enough
+}
+
+// look takes how much processor time was used in a time, and reports whether the number of processors changes.
+func (u *use) look(used, in time.Duration) bool {
+	whole := in * time.Duration(u.now)
+	if used*100 > whole*grow {
+		u.calm = 0
+		before := u.now
+		u.now = min(2*u.now, u.most)
+		return u.now != before
+	}
+	if used*100 >= whole*shrink || u.now == 1 {
+		u.calm = 0
+		return false
+	}
+	if u.calm++; u.calm < calm {
+		return false
+	}
+	u.now, u.calm = (u.now+1)/2, 0
+	return true
+}
