@@ -7,6 +7,7 @@ package processors
 import (
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,17 +25,21 @@ const (
 	calm   = 20
 )
 
+// followed says that somebody follows the needs of this process.
+var followed atomic.Bool
+
 // Follow sets GOMAXPROCS to what the process needs, from one to what it is now. stop ends that, and sets it again. It
-// does nothing if GOMAXPROCS is set in the environment, or there is one processor. Only one may be in effect in a
-// process.
+// does nothing if GOMAXPROCS is set in the environment, if there is one processor, or while an earlier call is in
+// effect.
 func Follow() (stop func()) {
 	most := runtime.GOMAXPROCS(0)
-	if os.Getenv("GOMAXPROCS") != "" || most == 1 {
+	if os.Getenv("GOMAXPROCS") != "" || most == 1 || !followed.CompareAndSwap(false, true) {
 		return func() {}
 	}
 	ended, end := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(ended)
+		defer followed.Store(false)
 		defer runtime.GOMAXPROCS(most)
 		follow(most, end)
 	}()
