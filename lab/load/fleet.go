@@ -7,10 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/realtime"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -19,26 +21,29 @@ type fleet struct {
 	cfg   Config
 	start time.Time
 	links []*link
+	begin chan struct{} // in Paced mode: closed when all switches are ready
 }
 
 // link is one switch on its connection. Its reader and writer are separate goroutines, so that neither waits for the
 // other.
 type link struct {
-	mu      sync.Mutex
-	s       *fakeSwitch
-	wake    chan struct{} // capacity 1: the writer has something to send
-	ready   chan struct{} // closed when the switch may send packet-ins
-	cfg     *Config
-	start   time.Time
-	conn    net.Conn
-	scratch []byte // what is being written
+	mu    sync.Mutex
+	s     *fakeSwitch
+	wake  chan struct{} // capacity 1: the writer has something to send
+	ready chan struct{} // closed when the switch may send packet-ins
+	cfg   *Config
+	start time.Time
+	conn  net.Conn
+
+	sending sync.Mutex // taken before mu; guards scratch
+	scratch []byte     // what is being written
 }
 
 // sendLimit bounds one write, in bytes; it is how full cbench keeps its buffer.
 const sendLimit = 64 << 10
 
 func newFleet(cfg Config) *fleet {
-	f := &fleet{cfg: cfg, start: time.Now().Add(-1)} // so that no packet-in is sent at 0
+	f := &fleet{cfg: cfg, start: time.Now().Add(-1), begin: make(chan struct{})} // no packet-in is sent at 0
 	create, ids := newSwitch13, dialect13.ids
 	if cfg.Version == openflow.Version10 {
 		create, ids = newSwitch10, dialect10.ids
@@ -50,7 +55,7 @@ func newFleet(cfg Config) *fleet {
 		}
 		f.links = append(f.links, &link{s: create(cfg.FirstDatapathID+openflow.DatapathID(i), cfg.MACsPerSwitch, win),
 			wake: make(chan struct{}, 1), ready: make(chan struct{}), cfg: &f.cfg, start: f.start})
-		f.links[i].s.afterPorts = cfg.AfterPorts
+		f.links[i].s.afterPorts, f.links[i].s.stopped = cfg.AfterPorts, cfg.Mode == Paced
 	}
 	return f
 }
@@ -75,7 +80,41 @@ func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
 		wg.Go(func() { done("write", l.write(ctx)) })
 		wg.Go(func() { done("read", l.read()) })
 	}
+	select {
+	case <-f.begin:
+		if err := f.pace(ctx); err != nil && ctx.Err() == nil {
+			fail(err)
+		}
+	case <-ctx.Done():
+	}
 	<-ctx.Done()
+}
+
+// pace sends the packet-ins of Paced mode when they are due, until ctx ends. It sleeps in a thread of its own, because
+// time.Sleep takes a millisecond or more.
+func (f *fleet) pace(ctx context.Context) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	realtime.AddProcessors(1)
+	defer realtime.AddProcessors(-1)
+	began, offset := realtime.Now(), f.links[0].now()
+	apart := time.Duration(float64(time.Second) / f.cfg.Rate)
+	for i, l := range f.links {
+		l.mu.Lock()
+		l.s.every, l.s.next = apart*time.Duration(len(f.links)), offset+apart*time.Duration(i)
+		l.s.stopped = false
+		l.mu.Unlock()
+	}
+	for n := 0; ctx.Err() == nil; n++ {
+		for due := began + apart*time.Duration(n); realtime.Now() < due; {
+			_ = realtime.SleepUntil(due) // after a signal, again
+		}
+		l := f.links[n%len(f.links)]
+		if err := l.flush(); err != nil {
+			return fmt.Errorf("load: switch %v: write: %w", l.s.id, err)
+		}
+	}
+	return nil
 }
 
 func (l *link) now() time.Duration { return time.Since(l.start) }
@@ -154,9 +193,10 @@ func (l *link) write(ctx context.Context) error {
 	}
 }
 
-// flush sends until the switch has nothing more to send. In Latency mode only the reader calls
-// it, else only the writer.
+// flush sends until the switch has nothing more to send.
 func (l *link) flush() error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
 	for {
 		now := l.now()
 		l.mu.Lock()
@@ -187,6 +227,9 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 				"within %v", l.s.id, i, len(f.links), f.cfg.ReadyTimeout)
 		}
 	}
+	if f.cfg.Mode == Paced {
+		close(f.begin)
+	}
 	if err := sleep(ctx, f.cfg.Warmup); err != nil {
 		return r, err
 	}
@@ -198,6 +241,7 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 	f.each(func(s *fakeSwitch) {
 		s.measuring, s.stopped = false, true
 		r.Latency.Merge(&s.latency)
+		r.Late.Merge(&s.late)
 	})
 	r.PerSecond = float64(r.Answered) / r.Elapsed.Seconds()
 	if err != nil {

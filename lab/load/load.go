@@ -1,5 +1,5 @@
 // Package load makes many fake switches that send packet-ins as fast as a controller, or
-// an agent, answers them, and counts and times the answers. In OpenFlow 1.0 a fake switch
+// an agent, answers them, or at a rate, and counts and times the answers. In OpenFlow 1.0 a fake switch
 // behaves on the wire like one of cbench, the controller benchmark of the oflops project;
 // in OpenFlow 1.3 it has the same packets and answers what a 1.3 controller asks. It is not
 // a switch: it forwards nothing and remembers no flow. Package vswitch does.
@@ -19,13 +19,14 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// Mode says how many packet-ins are outstanding.
+// Mode says when packet-ins are sent.
 type Mode uint8
 
 // The modes.
 const (
-	Throughput Mode = iota // as many as the window allows
-	Latency                // one for each switch
+	Throughput Mode = iota // as many are outstanding as the window allows
+	Latency                // one is outstanding for each switch
+	Paced                  // at a rate, whether earlier ones are answered or not
 )
 
 // Bounds of a Config.
@@ -33,6 +34,7 @@ const (
 	MaxSwitches = 4096
 	MaxWindow   = 16384
 	MaxMACs     = 1 << 24
+	MaxRate     = 1_000_000
 )
 
 // Config describes a run. Zero fields take the defaults.
@@ -51,7 +53,13 @@ type Config struct {
 	// Window is how many packet-ins of one switch may be unanswered in Throughput mode.
 	// 0 is no bound but the connection's, as in cbench: then most of the time that an
 	// answer takes is queueing, so latency is not measured, and an answer lost is not noticed.
+	// In Paced mode the default is 1024. A packet-in that is due while the window is full is
+	// sent later, and its latency counts from when it was due.
 	Window int
+
+	// Rate is how many packet-ins all switches together send in a second in Paced mode: one
+	// switch after the other, at equal distances.
+	Rate float64
 
 	// AfterPorts delays the packet-ins of 1.3 until the controller has requested the ports: os-ken drops earlier ones.
 	AfterPorts bool
@@ -105,8 +113,11 @@ func (c Config) withDefaults() Config {
 	if c.FirstDatapathID == 0 {
 		c.FirstDatapathID = 1
 	}
-	if c.Mode == Latency {
+	switch c.Mode {
+	case Latency:
 		c.Window = 1
+	case Paced:
+		set(&c.Window, 1024)
 	}
 	return c
 }
@@ -115,7 +126,7 @@ func (c Config) validate() error {
 	switch {
 	case c.Dial == nil:
 		return errors.New("load: Dial is missing: use load.TCP(address)")
-	case c.Mode > Latency:
+	case c.Mode > Paced:
 		return fmt.Errorf("load: unknown mode %d", c.Mode)
 	case c.Version != openflow.Version10 && c.Version != openflow.Version13:
 		return fmt.Errorf("load: OpenFlow version %d: only 1.0 (%d) and 1.3 (%d) are known", c.Version,
@@ -126,6 +137,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("load: %d addresses for each switch: choose 1 to %d", c.MACsPerSwitch, MaxMACs)
 	case c.Window < 0 || c.Window > MaxWindow:
 		return fmt.Errorf("load: window of %d: choose 1 to %d, or 0 for none", c.Window, MaxWindow)
+	case c.Mode == Paced && !(c.Rate >= 1 && c.Rate <= MaxRate): // not if it is NaN, either
+		return fmt.Errorf("load: %v packet-ins a second: choose 1 to %d", c.Rate, MaxRate)
 	case c.Duration < 0 || c.Warmup < 0 || c.Drain < 0 || c.ReadyTimeout < 0 || c.LostAfter < 0:
 		return errors.New("load: a time is negative")
 	}
@@ -164,7 +177,11 @@ type Result struct {
 	PerSecond float64       // answers
 	Samples   []float64     // answers per second of each second of the measurement
 	// Latency is the time from writing a packet-in to the connection until its answer was read. Empty without a window.
+	// In Paced mode it counts from when the packet-in was due, so that one which is sent late, because those before it
+	// were slow, does not look fast.
 	Latency Histogram
+	// Late is how long after they were due packet-ins were sent, in Paced mode.
+	Late Histogram
 	// Unanswered is how many packet-ins were outstanding at the very end; 0 without a window.
 	Unanswered uint64
 }

@@ -56,6 +56,23 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Packet-ins are sent at the rate, and all are answered. That the machine is busy makes them late, and not fewer.
+func TestPaced(t *testing.T) {
+	r := &responder{version: openflow.Version13}
+	got, err := Run(context.Background(), Config{Mode: Paced, Rate: 2000, Switches: 3, MACsPerSwitch: 50,
+		Warmup: 20 * time.Millisecond, Duration: 100 * time.Millisecond, Drain: time.Second, Dial: r.listen(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := uint64(2000 * (got.Elapsed.Seconds() + 1)); got.Answered == 0 || got.Sent > most ||
+		got.Total.Answered != got.Total.Sent || got.Unanswered != 0 {
+		t.Errorf("%+v, %+v, %d unanswered in %v", got.Counts, got.Total, got.Unanswered, got.Elapsed)
+	}
+	if got.Late.Count() != got.Sent || got.Latency.Max() < got.Latency.Quantile(0.5) || got.Latency.Count() == 0 {
+		t.Errorf("%d were late, %d latencies", got.Late.Count(), got.Latency.Count())
+	}
+}
+
 func TestWithoutWindow(t *testing.T) {
 	r := &responder{version: openflow.Version10}
 	got, err := Run(context.Background(), Config{Version: openflow.Version10, Switches: 2,
@@ -173,6 +190,7 @@ func TestFailures(t *testing.T) {
 		{"no Dial", "Dial is missing", func(_ *testing.T, c *Config) { c.Dial = nil }},
 		{"version", "OpenFlow version 2", func(_ *testing.T, c *Config) { c.Version = 2 }},
 		{"window", "window of 20000", func(_ *testing.T, c *Config) { c.Window = 20000 }},
+		{"rate", "0 packet-ins a second", func(_ *testing.T, c *Config) { c.Mode = Paced }},
 		{"switches", "5000 switches", func(_ *testing.T, c *Config) { c.Switches = 5000 }},
 		{"refused", "connect switch 0000000000000001: no route", func(_ *testing.T, c *Config) {
 			c.Dial = func(context.Context, int) (net.Conn, error) { return nil, refused }

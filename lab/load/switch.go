@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -50,6 +51,10 @@ type fakeSwitch struct {
 	ready     bool // features, or ports, were requested: packet-ins may be sent
 	stopped   bool // no more packet-ins
 	measuring bool
+
+	// In Paced mode a packet-in is due every so long, the next one at next. 0: as the window allows.
+	every, next time.Duration
+	late        Histogram
 
 	afterPorts bool // ports have to be requested first
 	taps       Taps
@@ -153,8 +158,8 @@ func (s *fakeSwitch) tap(msg []byte) error {
 	return nil
 }
 
-// fill appends what has to be sent at a time after 0: the replies, and packet-ins until dst has limit bytes or the
-// window is full.
+// fill appends what has to be sent at a time after 0: the replies, and packet-ins that are due, until dst has limit
+// bytes or the window is full.
 func (s *fakeSwitch) fill(dst []byte, now time.Duration, limit int) []byte {
 	dst = append(dst, s.replies...)
 	s.replies = s.replies[:0]
@@ -165,10 +170,18 @@ func (s *fakeSwitch) fill(dst []byte, now time.Duration, limit int) []byte {
 	if s.win != nil {
 		n = min(n, s.win.room())
 	}
+	n = min(n, s.due(now))
 	for range n {
-		id := uint32(s.number % s.ids)
+		id, since := uint32(s.number%s.ids), now
+		if s.every > 0 {
+			since = s.next
+			s.next += s.every
+			if s.measuring {
+				s.late.Record(now - since)
+			}
+		}
 		if s.win != nil {
-			id = s.win.send(now)
+			id = s.win.send(since)
 		}
 		s.number++
 		at := len(dst)
@@ -187,9 +200,20 @@ func (s *fakeSwitch) fill(dst []byte, now time.Duration, limit int) []byte {
 	return dst
 }
 
-// waits reports whether fill has something to send.
+// due returns how many packet-ins are due.
+func (s *fakeSwitch) due(now time.Duration) int {
+	switch {
+	case s.every == 0:
+		return math.MaxInt
+	case now < s.next:
+		return 0
+	}
+	return int((now-s.next)/s.every) + 1
+}
+
+// waits reports whether fill has something to send, apart from packet-ins that become due.
 func (s *fakeSwitch) waits() bool {
-	return len(s.replies) > 0 || s.ready && !s.stopped && (s.win == nil || s.win.room() > 0)
+	return len(s.replies) > 0 || s.ready && !s.stopped && s.every == 0 && (s.win == nil || s.win.room() > 0)
 }
 
 // becomeReady allows packet-ins, after the announcement of the destination.

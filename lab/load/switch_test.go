@@ -225,6 +225,43 @@ func TestWhatCounts(t *testing.T) {
 }
 
 // A 1.0 controller that requests the configuration may have dropped what arrived before.
+// In Paced mode latency counts from when a packet-in was due: also if the switch was late, and if the window was full.
+func TestLatencyCountsFromDue(t *testing.T) {
+	s := newSwitch13(1, 10, newWindow(2, dialect13.ids))
+	s.ready, s.measuring, s.every, s.next = true, true, 10, 100
+	var answers []byte // to what was sent last
+	sent := func(now time.Duration) (n int) {
+		answers = answers[:0]
+		r := &responder{version: openflow.Version13}
+		for msg := range messages(s.fill(nil, now, sendLimit)) {
+			answer := r.flowMod()
+			be.PutUint32(answer[32:], be.Uint32(msg[8:]))
+			answers = append(answers, answer...)
+			n++
+		}
+		return n
+	}
+	for _, step := range []struct {
+		now   time.Duration
+		sends int
+	}{{99, 0}, {100, 1}, {100, 0}, {135, 1}, {150, 0}} { // 120 and later ones wait: the window is full
+		if n := sent(step.now); n != step.sends {
+			t.Errorf("%d packet-ins at %d, want %d", n, step.now, step.sends)
+		}
+		if step.now == 135 && s.late.Max() != 25 {
+			t.Errorf("110 was sent %d late", s.late.Max())
+		}
+	}
+	s.win.settle(1)
+	s.win.settle(2)
+	if n := sent(160); n != 2 {
+		t.Errorf("%d packet-ins when there is room", n)
+	}
+	if err := s.receive(answers, 165); err != nil || s.latency.Max() != 45 || s.latency.Quantile(0) != 35 {
+		t.Errorf("latencies %d and %d: %v", s.latency.Quantile(0), s.latency.Max(), err)
+	}
+}
+
 func TestHandshakeForgets(t *testing.T) {
 	s := newSwitch10(1, 10, newWindow(1, dialect10.ids))
 	s.ready = true
