@@ -34,7 +34,8 @@ the controllers. Absolute figures depend on what else the machine does: compare 
 		benchHopsCommand(), benchInstrumentationCommand(), benchMigrationCommand(), benchForwardingCommand(),
 		benchLevelsCommand(), benchModesCommand(), benchRyuCommand(), benchPathsCommand(), benchRecoveryCommand(),
 		benchBusyCommand(), benchKVCommand(), benchActorsCommand(), benchStoreCommand(), benchPlacementCommand(),
-		benchSuiteCommand(), benchHostileCommand(), benchAPICommand(), benchCommitMember(), benchCbenchCommand())
+		benchSuiteCommand(), benchHostileCommand(), benchAPICommand(), benchAPIClients(), benchCommitMember(),
+		benchCbenchCommand())
 	return cmd
 }
 

@@ -1,6 +1,11 @@
 package command
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-sdn/holdfast/lab/bench"
@@ -13,14 +18,22 @@ func benchAPICommand() *cobra.Command {
 		Short: "What watchers and dashboards cost the control path",
 		Long: `Run three controllers and an agent with switches that send packets, alone and beside clients of the API
 of a leader, in turn. Everything uses TLS, each controller leads a group, and the clients have the role viewer. Watchers
-read all changes. Dashboards do so too, and two of three ask every two seconds for what their view shows. The report
-has the 99th percentile of the control path alone and with them (control_p99_ratio is the median of the quotients of
-all pairs, at most 1.2), that of the dashboards' requests (p99_ms), how many requests a second are answered if
-they do not pause (requests_per_s), and how many watchers that stop reading are cut off (slow_cut; it has to be all).
-The clients share the machine with the controllers.`,
+read all changes. Dashboards do so too, and two of three ask every two seconds for what their view shows.
+
+Packet-ins come at a rate, at equal distances, whether earlier ones are answered or not. The rate is a share (--load) of
+what the cluster answers with one packet-in outstanding for each switch. A latency counts from when the packet-in was
+due.
+
+The report has the 99th percentile of the control path alone and with clients (control_p99_ratio is the median of the
+quotients of all pairs, at most 1.2), what processor time the controllers use, the 99th percentile of the dashboards'
+requests (p99_ms), how many requests a second are answered if they do not pause (requests_per_s), and how many watchers
+that stop reading are cut off (slow_cut; it has to be all). The clients share the machine with the controllers, so they
+are a process with the lowest priority. sent_late_p99_ms says how late packet-ins were sent: that is in the latencies.`,
 		Example: `  holdfast bench api --json
   holdfast bench api --watchers 0 --dashboards 10`,
 	}
+	cmd.Flags().IntVar(&b.Load, "load", 25,
+		"rate of packet-ins, in percent of what is answered with one outstanding for each switch")
 	cmd.Flags().IntVar(&b.Watchers, "watchers", 1000, "number of watchers")
 	cmd.Flags().IntVar(&b.Dashboards, "dashboards", 100, "number of dashboards")
 	cmd.Flags().IntVar(&b.Slow, "slow", 20, "number of further watchers that stop reading")
@@ -28,4 +41,33 @@ The clients share the machine with the controllers.`,
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 3, "how long each slice lasts")
 	cmd.Flags().IntVar(&b.Rounds, "rounds", 5, "pairs of slices, alone and with clients")
 	return benchmarkCommand(cmd, &b, &b.Binary)
+}
+
+// benchAPIClients is one of the processes of bench api.
+func benchAPIClients() *cobra.Command {
+	return &cobra.Command{
+		Use:     bench.APIClients + " CONFIG",
+		Hidden:  true,
+		Short:   "One of the processes of holdfast bench api",
+		Long:    "One of the processes of holdfast bench api. It watches the API of a controller until its input ends.",
+		Example: `  holdfast bench api-clients '{"Address": "127.0.0.1:6655", "Watchers": 1000}'`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var c bench.Clients
+			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
+				return fmt.Errorf("configuration of the clients: %w", err)
+			}
+			return c.Run(untilInputEnds(cmd), cmd.OutOrStdout())
+		},
+	}
+}
+
+// untilInputEnds returns a context that ends with the input, at the latest with the process.
+func untilInputEnds(cmd *cobra.Command) context.Context {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	go func() {
+		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+		cancel()
+	}()
+	return ctx
 }

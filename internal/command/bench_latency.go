@@ -1,10 +1,8 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -48,12 +46,7 @@ func benchCommitMember() *cobra.Command {
 			}
 			collector.Tune() // as a controller
 			defer processors.Follow()()
-			ctx, cancel := context.WithCancel(cmd.Context())
-			go func() { // ends with the input, at the latest with the process
-				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
-				cancel()
-			}()
-			return commit.Run(ctx, cfg, cmd.OutOrStdout())
+			return commit.Run(untilInputEnds(cmd), cfg, cmd.OutOrStdout())
 		},
 	}
 }

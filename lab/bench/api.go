@@ -1,22 +1,13 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
-	"os"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
@@ -25,8 +16,12 @@ import (
 
 // API measures what clients of the API cost the control path: its p99 alone and beside watchers and dashboards of one
 // controller, in turn. Everything uses TLS, and each controller leads a group.
+//
+// Packet-ins come at a rate, as those of a network do. If the next one waited for an answer, the load would take all
+// that the processors have left, whatever else runs, and the slower answers are, the fewer would be measured.
 type API struct {
 	Binary     string // the holdfast binary
+	Load       int    // percent of what is answered with one packet-in outstanding for each switch
 	Watchers   int
 	Dashboards int // each watches, as JSON, and asks every two seconds for what its view shows
 	Slow       int // further watchers that stop reading
@@ -40,23 +35,17 @@ const apiFactor = 1.2
 
 // Validate returns a *FieldError for a value that cannot be.
 func (b API) Validate() error {
-	return errors.Join(inRange("watchers", b.Watchers, 0, 4096), inRange("dashboards", b.Dashboards, 1, 1000),
-		inRange("slow", b.Slow, 0, 1000), inRange("switches", b.Switches, 1, 1000),
-		inRange("seconds", b.Seconds, 1, 3600), inRange("rounds", b.Rounds, 1, 100))
+	return errors.Join(inRange("load", b.Load, 1, 100), inRange("watchers", b.Watchers, 0, 4096),
+		inRange("dashboards", b.Dashboards, 1, 1000), inRange("slow", b.Slow, 0, 1000),
+		inRange("switches", b.Switches, 1, 1000), inRange("seconds", b.Seconds, 1, 3600),
+		inRange("rounds", b.Rounds, 1, 100))
 }
 
 // Times of the benchmark.
 const (
-	apiSettle   = 6 * time.Second  // after which a controller does nothing more for watchers that have gone
-	apiFlat     = 3 * time.Second  // for which dashboards ask without a pause
-	apiView     = 2 * time.Second  // after which a dashboard asks again
-	apiStall    = time.Minute      // in which slow readers have to be cut off
-	apiDrain    = 10 * time.Second // in which they read what was sent before
-	apiDatapath = 1000             // the first one
+	apiSettle   = 6 * time.Second // after which a controller does nothing more for watchers that have gone
+	apiDatapath = 1000            // the first one
 )
-
-// views is what the views of dashboards ask for. The view of the topology, the first, only watches.
-var views = []string{"", api.ClusterListActorsProcedure, api.ClusterGetMatrixProcedure}
 
 // Run runs the benchmark. If the bound does not hold, the report is complete, and the error is ErrBounds.
 func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
@@ -73,45 +62,19 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	crowd, err := newAudience(cl, leader)
-	if err != nil {
-		return Report{}, err
-	}
-	dial, err := asSwitches(cl)
-	if err != nil {
-		return Report{}, err
-	}
-	control := load.Config{Mode: load.Latency, Switches: b.Switches, MACsPerSwitch: 1000,
-		FirstDatapathID: apiDatapath, Dial: dial, Warmup: time.Second, Duration: time.Duration(b.Seconds) * time.Second}
-	pairs, err := b.slices(ctx, progress, crowd, control)
-	if err != nil {
+	m := apiMeasurement{API: b, progress: progress, cl: cl, leader: leader}
+	if err := m.measure(ctx); err != nil {
 		return Report{}, cl.WithLogs(err)
 	}
-	paced := crowd.took
-	rate, err := crowd.flat(ctx, b.Dashboards)
-	if err != nil {
-		return Report{}, cl.WithLogs(err)
-	}
-	stop := progress.during(apiStall, "slow readers")
-	slow, err := crowd.slow(ctx, b.Slow, control)
-	stop()
-	if err != nil {
-		return Report{}, cl.WithLogs(err)
-	}
-	f := map[string]float64{"requests_per_s": rate, "p99_ms": quantile(paced, 0.99), "watchers": float64(b.Watchers),
-		"dashboards": float64(b.Dashboards), "slow_readers": float64(b.Slow), "slow_cut": float64(slow),
-		"watchers_cut_off": float64(crowd.cut.Load()), "messages_to_watchers": float64(crowd.messages.Load()),
-		"control_p99_ms_alone": median(pairs.alone), "control_p99_ms_with": median(pairs.with),
-		"control_p99_ratio": median(pairs.ratios), "rss_max_mb": 0}
-	if rss, alive := peakMB(leader); alive {
-		f["rss_max_mb"] = rss
-	}
+	f := m.figures()
 	return Report{Bench: "api", Figures: f, Setup: map[string]any{
 		"controllers": "3 processes on loopback, each leads a group", "app": "learning", "switches": b.Switches,
-		"tls":     "everywhere; watchers and dashboards have a certificate of the role viewer",
-		"control": "1 packet-in outstanding for each switch",
+		"tls": "everywhere; watchers and dashboards have a certificate of the role viewer",
+		"control": fmt.Sprintf("packet_ins_per_s, at equal distances: %d %% of answers_per_s_one_at_a_time, which is "+
+			"with 1 packet-in outstanding for each switch; a latency counts from when the packet-in was due", b.Load),
 		"dashboards": fmt.Sprintf("%d at the leader of the system group; each watches, as JSON; of three, one asks "+
 			"for the actors and one for the matrix, every %v", b.Dashboards, apiView),
+		"clients":        fmt.Sprintf("a process with nice %d, as they share the machine with what is measured", clientsNice),
 		"requests_per_s": "of the dashboards without a pause, and without other load",
 		"slices": fmt.Sprintf("%d pairs of %d s each, alone and with clients; medians, of the ratio that of the pairs",
 			b.Rounds, b.Seconds),
@@ -131,302 +94,159 @@ func (b API) bounds(f map[string]float64) (err error) {
 	return err
 }
 
-// apiPairs are the p99 of the control path in ms, and their ratios.
-type apiPairs struct{ alone, with, ratios []float64 }
+// apiMeasurement is a run of API, and what it has found.
+type apiMeasurement struct {
+	API
+	progress Progress
+	cl       *cluster.Cluster
+	leader   *cluster.Controller
 
-// slices measures the control path alone and with the audience, in turn.
-func (b API) slices(ctx context.Context, progress Progress, crowd *audience, cfg load.Config) (p apiPairs, err error) {
-	measure := func(name string) (float64, error) {
-		defer progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("control path %s", name))()
-		r, err := load.Run(ctx, cfg)
-		return micros(r.Latency.Quantile(0.99)) / 1e3, err
+	oneAtATime  float64 // answers a second
+	control     load.Config
+	alone, with []apiSlice
+	clients     ClientsReport // of all slices
+	requests    float64       // a second
+	slow        int           // readers that were cut off
+}
+
+// apiSlice is what a slice has found.
+type apiSlice struct {
+	p50, p99 float64 // ms
+	late     float64 // ms: the p99 of how late packet-ins were sent
+	cpu      float64 // percent of a processor that the controllers have used
+}
+
+// measure runs all parts.
+func (m *apiMeasurement) measure(ctx context.Context) error {
+	dial, err := asSwitches(m.cl)
+	if err != nil {
+		return err
 	}
-	for range b.Rounds {
-		alone, err := measure("alone")
+	files, err := m.cl.Issue(pki.Identity{Role: pki.Viewer, Name: "viewer"})
+	if err != nil {
+		return err
+	}
+	m.control = load.Config{Mode: load.Latency, Switches: m.Switches, MACsPerSwitch: 1000, FirstDatapathID: apiDatapath,
+		Dial: dial, Warmup: time.Second, Duration: time.Duration(m.Seconds) * time.Second}
+	stop := m.progress.during(m.control.Warmup+m.control.Duration, "one packet-in at a time")
+	r, err := load.Run(ctx, m.control)
+	stop()
+	if err != nil {
+		return err
+	}
+	m.oneAtATime = r.PerSecond
+	m.control.Mode, m.control.Rate = load.Paced, max(1, r.PerSecond*float64(m.Load)/100)
+	if err := m.slices(ctx, Clients{Address: m.leader.API, Files: files, Watchers: m.Watchers,
+		Dashboards: m.Dashboards}); err != nil {
+		return err
+	}
+	crowd, err := newAudience(m.leader.API, files)
+	if err != nil {
+		return err
+	}
+	if m.requests, err = crowd.flat(ctx, m.Dashboards); err != nil {
+		return err
+	}
+	defer m.progress.during(apiStall, "slow readers")()
+	m.slow, err = crowd.slow(ctx, m.Slow, m.control)
+	return err
+}
+
+// slices measures the control path alone and with clients, in turn.
+func (m *apiMeasurement) slices(ctx context.Context, clients Clients) error {
+	for range m.Rounds {
+		alone, err := m.slice(ctx, "alone")
 		if err != nil {
-			return p, err
+			return err
 		}
-		with := 0.0
-		if err = crowd.gather(ctx, b.Watchers, b.Dashboards); err == nil {
-			with, err = measure("with clients")
+		leave, err := clients.start(ctx, m.Binary)
+		if err != nil {
+			return err
 		}
-		if err = errors.Join(err, crowd.leave()); err != nil {
-			return p, err
+		with, err := m.slice(ctx, "with clients")
+		r, left := leave()
+		if err := errors.Join(err, left); err != nil {
+			return err
 		}
-		p.alone, p.with, p.ratios = append(p.alone, alone), append(p.with, with), append(p.ratios, with/alone)
+		m.clients.add(r)
+		m.alone, m.with = append(m.alone, alone), append(m.with, with)
 		if err := pause(ctx, apiSettle); err != nil {
-			return p, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
+}
+
+func (m *apiMeasurement) slice(ctx context.Context, name string) (s apiSlice, err error) {
+	cfg := m.control
+	defer m.progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("control path %s", name))()
+	var pids []int
+	for _, c := range m.cl.Controllers() {
+		pids = append(pids, c.Pid())
+	}
+	cfg.Beside = func(ctx context.Context, _ func() uint64) error {
+		began, used := time.Now(), runTimes(pids)
+		<-ctx.Done()
+		s.cpu = 100 * (runTimes(pids) - used).Seconds() / time.Since(began).Seconds()
+		return nil
+	}
+	r, err := load.Run(ctx, cfg)
+	if err == nil && r.Total.Lost > 0 {
+		err = fmt.Errorf("%d packet-ins were not answered", r.Total.Lost)
+	}
+	s.p50, s.p99 = micros(r.Latency.Quantile(0.5))/1e3, micros(r.Latency.Quantile(0.99))/1e3
+	s.late = micros(r.Late.Quantile(0.99)) / 1e3
+	return s, err
+}
+
+func runTimes(pids []int) (sum time.Duration) {
+	for _, pid := range pids {
+		sum += runTime(pid)
+	}
+	return sum
+}
+
+// figures are those of the report.
+func (m *apiMeasurement) figures() map[string]float64 {
+	var ratios []float64
+	for i := range m.with {
+		ratios = append(ratios, m.with[i].p99/m.alone[i].p99)
+	}
+	f := map[string]float64{"requests_per_s": m.requests, "p99_ms": quantile(m.clients.Took, 0.99),
+		"watchers": float64(m.Watchers), "dashboards": float64(m.Dashboards), "slow_readers": float64(m.Slow),
+		"slow_cut": float64(m.slow), "messages_to_watchers": float64(m.clients.Messages),
+		"packet_ins_per_s": m.control.Rate, "answers_per_s_one_at_a_time": m.oneAtATime,
+		"control_p99_ratio": median(ratios), "rss_max_mb": 0}
+	for name, list := range map[string][]apiSlice{"alone": m.alone, "with": m.with} {
+		of := func(what func(apiSlice) float64) float64 {
+			var values []float64
+			for _, s := range list {
+				values = append(values, what(s))
+			}
+			return median(values)
+		}
+		f["control_p50_ms_"+name] = of(func(s apiSlice) float64 { return s.p50 })
+		f["control_p99_ms_"+name] = of(func(s apiSlice) float64 { return s.p99 })
+		f["sent_late_p99_ms_"+name] = of(func(s apiSlice) float64 { return s.late })
+		f["controllers_cpu_percent_"+name] = of(func(s apiSlice) float64 { return s.cpu })
+	}
+	if rss, alive := peakMB(m.leader); alive {
+		f["rss_max_mb"] = rss
+	}
+	return f
 }
 
 // asSwitches returns what connects switches to the agent, with a certificate.
 func asSwitches(cl *cluster.Cluster) (func(context.Context, int) (net.Conn, error), error) {
-	c, err := credentials(cl, pki.Switch, "switch")
+	files, err := cl.Issue(pki.Identity{Role: pki.Switch, Name: "switch"})
+	if err != nil {
+		return nil, err
+	}
+	c, err := mtls.Load(files, mtls.Role(pki.Switch), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, _ int) (net.Conn, error) {
 		return c.Dial(ctx, cl.Agents()[0].Listen, mtls.Role(pki.Agent))
 	}, nil
-}
-
-func credentials(cl *cluster.Cluster, role pki.Role, name string) (*mtls.Credentials, error) {
-	files, err := cl.Issue(pki.Identity{Role: role, Name: name})
-	if err != nil {
-		return nil, err
-	}
-	return mtls.Load(files, mtls.Role(role), slog.New(slog.DiscardHandler))
-}
-
-// audience is clients of the API of one controller.
-type audience struct {
-	url      string
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	cut      atomic.Int64 // watches that the controller has ended
-	messages atomic.Int64
-
-	mu     sync.Mutex // guards the fields below
-	took   []float64  // of requests, in ms
-	failed error
-
-	end  context.CancelFunc
-	here sync.WaitGroup
-}
-
-// newAudience returns one whose clients are viewers.
-func newAudience(cl *cluster.Cluster, of *cluster.Controller) (*audience, error) {
-	c, err := credentials(cl, pki.Viewer, "viewer")
-	if err != nil {
-		return nil, err
-	}
-	return &audience{url: "http://" + of.API, // the connection has TLS
-		dial: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return c.Dial(ctx, address, mtls.Role(pki.Controller))
-		}}, nil
-}
-
-func (c *audience) client(connections int) *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, DialContext: c.dial}}
-}
-
-// Types of what watches send and get.
-const (
-	asProtobuf = "application/connect+proto"
-	asJSON     = "application/connect+json"
-	everything = "\x00\x00\x00\x00\x02{}" // a request for all kinds, as JSON
-)
-
-// gather starts watchers and dashboards, and returns when each has been told something.
-func (c *audience) gather(ctx context.Context, watchers, dashboards int) error {
-	ctx, c.end = context.WithCancel(ctx)
-	client := c.client(dashboards)
-	told := make(chan struct{}, watchers+dashboards)
-	for i := range watchers + dashboards {
-		kind := asProtobuf
-		if i >= watchers {
-			kind = asJSON
-		}
-		c.here.Go(func() {
-			if err := c.watch(ctx, client, kind, told); ctx.Err() == nil {
-				c.cut.Add(1)
-				c.fail(err)
-			}
-		})
-	}
-	for range watchers + dashboards {
-		select {
-		case <-told:
-		case <-time.After(30 * time.Second):
-			return errors.Join(errors.New("a watcher was told nothing in 30 s"), c.failure())
-		}
-	}
-	for i := range dashboards {
-		path := views[i%len(views)]
-		if path == "" {
-			continue
-		}
-		c.here.Go(func() {
-			defer client.CloseIdleConnections()
-			each := time.NewTicker(apiView)
-			defer each.Stop()
-			_ = pause(ctx, time.Duration(i)*apiView/time.Duration(dashboards)) // ctx has ended
-			for ctx.Err() == nil {
-				c.poll(ctx, client, path)
-				select {
-				case <-each.C:
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	return nil
-}
-
-// leave ends all that gather has started.
-func (c *audience) leave() error {
-	c.end()
-	c.here.Wait()
-	return c.failure()
-}
-
-func (c *audience) failure() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failed
-}
-
-func (c *audience) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failed == nil {
-		c.failed = err
-	}
-}
-
-// envelope is the length of what precedes a message of a stream of connect: flags, and its length.
-const envelope = 5
-
-// watch reads what a watch tells, without decoding it. That would cost more than everything else here.
-func (c *audience) watch(ctx context.Context, client *http.Client, kind string, told chan<- struct{}) error {
-	body := make([]byte, envelope)
-	if kind == asJSON {
-		body = []byte(everything)
-	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+api.ClusterWatchProcedure, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	q.Header.Set("Content-Type", kind)
-	a, err := client.Do(q)
-	if err != nil {
-		return err
-	}
-	defer a.Body.Close()
-	if a.StatusCode != http.StatusOK {
-		return fmt.Errorf("a watch is answered %s", a.Status)
-	}
-	head, first := make([]byte, envelope), true
-	for {
-		if _, err := io.ReadFull(a.Body, head); err != nil {
-			return err
-		}
-		size := int64(binary.BigEndian.Uint32(head[1:]))
-		if head[0] != 0 {
-			text, _ := io.ReadAll(io.LimitReader(a.Body, min(size, 4096))) // what can be read of the reason
-			return fmt.Errorf("a watch has ended: %s", text)
-		}
-		if _, err := io.CopyN(io.Discard, a.Body, size); err != nil {
-			return err
-		}
-		if c.messages.Add(1); first {
-			told <- struct{}{}
-			first = false
-		}
-	}
-}
-
-// poll makes a request, and notes how long that took.
-func (c *audience) poll(ctx context.Context, client *http.Client, path string) {
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader([]byte("{}")))
-	if err != nil {
-		c.fail(err)
-		return
-	}
-	q.Header.Set("Content-Type", "application/json")
-	began := time.Now()
-	a, err := client.Do(q)
-	if err == nil {
-		_, err = io.Copy(io.Discard, a.Body)
-		a.Body.Close()
-		if err == nil && a.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s is answered %s", path, a.Status)
-		}
-	}
-	switch {
-	case ctx.Err() != nil:
-	case err != nil:
-		c.fail(err)
-	default:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.took = append(c.took, float64(time.Since(began))/float64(time.Millisecond))
-	}
-}
-
-// flat returns how many requests a second dashboards get answered that ask without a pause.
-func (c *audience) flat(ctx context.Context, dashboards int) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiFlat)
-	defer cancel()
-	client := c.client(dashboards)
-	defer client.CloseIdleConnections()
-	c.took = nil
-	began := time.Now()
-	for i := range dashboards {
-		c.here.Go(func() {
-			for n := i; ctx.Err() == nil; n++ {
-				c.poll(ctx, client, views[1+n%(len(views)-1)])
-			}
-		})
-	}
-	c.here.Wait()
-	return float64(len(c.took)) / time.Since(began).Seconds(), c.failure()
-}
-
-// slow starts watchers that stop reading, beside the control load, and returns how many of them the controller cuts off
-// in apiStall.
-func (c *audience) slow(ctx context.Context, readers int, control load.Config) (int, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	control.Duration = 2 * apiStall // it ends with the readers
-	loaded := make(chan error, 1)
-	go func() {
-		_, err := load.Run(ctx, control)
-		if ctx.Err() != nil {
-			err = nil // it was ended
-		}
-		loaded <- err
-	}()
-	var cut atomic.Int64
-	for range readers {
-		c.here.Go(func() {
-			was, err := c.stall(ctx)
-			if was {
-				cut.Add(1)
-			}
-			if err != nil && ctx.Err() == nil {
-				c.fail(err)
-			}
-		})
-	}
-	c.here.Wait()
-	cancel()
-	return int(cut.Load()), errors.Join(<-loaded, c.failure())
-}
-
-// stall watches, but reads only the beginning of the answer, for apiStall. It reports whether the controller has cut
-// it off by then. As its end follows what was sent before, that is read first.
-func (c *audience) stall(ctx context.Context) (cut bool, err error) {
-	conn, err := c.dial(ctx, "tcp", strings.TrimPrefix(c.url, "http://"))
-	if err != nil {
-		return false, err
-	}
-	defer conn.Close()
-	if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api\r\nContent-Type: %s\r\nContent-Length: %d\r\n"+
-		"\r\n%s", api.ClusterWatchProcedure, asJSON, len(everything), everything); err != nil {
-		return false, err
-	}
-	status := make([]byte, len("HTTP/1.1 200"))
-	if _, err := io.ReadFull(conn, status); err != nil || string(status) != "HTTP/1.1 200" {
-		return false, fmt.Errorf("a watch is answered %q: %w", status, err)
-	}
-	if err := pause(ctx, apiStall); err != nil {
-		return false, err
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(apiDrain)); err != nil {
-		return false, err
-	}
-	_, err = io.Copy(io.Discard, conn) // a watch that goes on ends at the deadline
-	return !errors.Is(err, os.ErrDeadlineExceeded), nil
 }
