@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"sync"
@@ -71,14 +70,17 @@ type codec struct {
 	name      string
 	encoded   func(*Encoded) ([]byte, error)
 	marshal   func(proto.Message) ([]byte, error)
+	appends   func([]byte, proto.Message) ([]byte, error)
 	unmarshal func([]byte, proto.Message) error
 }
 
 var (
-	binary = codec{"proto", func(e *Encoded) ([]byte, error) { return e.protobuf() }, proto.Marshal, proto.Unmarshal}
-	text   = codec{"json", func(e *Encoded) ([]byte, error) { return e.json() }, jsonOptions.Marshal, unmarshalJSON}
+	binary = codec{"proto", func(e *Encoded) ([]byte, error) { return e.protobuf() }, proto.Marshal,
+		proto.MarshalOptions{}.MarshalAppend, proto.Unmarshal}
+	text = codec{"json", func(e *Encoded) ([]byte, error) { return e.json() }, jsonOptions.Marshal,
+		jsonOptions.MarshalAppend, unmarshalJSON}
 	// textUTF8 is text under the name that clients of some languages use.
-	textUTF8 = codec{"json; charset=utf-8", text.encoded, text.marshal, text.unmarshal}
+	textUTF8 = codec{"json; charset=utf-8", text.encoded, text.marshal, text.appends, text.unmarshal}
 )
 
 // unmarshalJSON refuses fields that are not known: a mistake in the name of one would otherwise have no effect.
@@ -92,19 +94,25 @@ func unmarshalJSON(b []byte, m proto.Message) error {
 // Name implements connect.Codec, as do the following.
 func (c codec) Name() string { return c.name }
 
-// Marshal copies what is encoded already, because connect uses what it gets for other messages later.
-func (c codec) Marshal(message any) ([]byte, error) {
+func (c codec) Marshal(message any) ([]byte, error) { return c.MarshalAppend(nil, message) }
+
+// MarshalAppend is called by connect with a buffer without content that it uses again and again. So what is encoded
+// already is copied, and a message to a thousand watchers makes no garbage.
+func (c codec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	switch m := message.(type) {
 	case *Encoded:
 		b, err := c.encoded(m)
-		return bytes.Clone(b), err
+		return append(dst, b...), err
 	case *EncodedOnce:
 		if m.json != (c.name != binary.name) {
 			return nil, fmt.Errorf("an answer has another format than %s", c.name)
 		}
-		return m.bytes, nil
+		if len(dst) == 0 {
+			return m.bytes, nil
+		}
+		return append(dst, m.bytes...), nil
 	case proto.Message:
-		return c.marshal(m)
+		return c.appends(dst, m)
 	}
 	return nil, fmt.Errorf("%T is no message", message)
 }

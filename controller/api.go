@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -45,8 +46,8 @@ type apiServer struct {
 	questions chan time.Time // capacity 1: when the next question about paths may be answered; a request takes it
 	feed      *feed.Feed
 	watchers  atomic.Int64
-	large     chan struct{} // taken while a large message is sent to a watcher
-	awaited   chan struct{} // capacity 1: somebody watches
+	large     *semaphore.Weighted // bytes of large messages while they are sent to watchers
+	awaited   chan struct{}       // capacity 1: somebody watches
 	unread    *unread
 }
 
@@ -95,7 +96,7 @@ func connected(ctx context.Context, conn net.Conn) context.Context {
 
 func newAPI(c *Controller) *apiServer {
 	a := &apiServer{c: c, inquiry: newInquiry(c), rows: make(chan *pages, 1), questions: make(chan time.Time, 1),
-		feed: feed.New(newFeedID()), awaited: make(chan struct{}, 1), large: make(chan struct{}, maxLarge),
+		feed: feed.New(newFeedID()), awaited: make(chan struct{}, 1), large: semaphore.NewWeighted(watchLarge),
 		unread: &unread{large: room{most: unreadLarge}, small: room{most: unreadSmall}}}
 	a.rows <- nil
 	a.questions <- time.Time{}

@@ -84,7 +84,7 @@ type pages struct {
 const pagesKept = 30 * time.Second
 
 // page calls read with the tables of an application, without ledger.SecretTable. It handles one request at a time, to
-// bound the memory, and keeps the tables for the next page if there is more.
+// bound the memory, until the answer is encoded (see unread), and keeps the tables for the next page if there is more.
 func (a *apiServer) page(ctx context.Context, app, token string, read func(*Tables) (more bool, err error)) error {
 	var kept *pages
 	select {
@@ -92,7 +92,12 @@ func (a *apiServer) page(ctx context.Context, app, token string, read func(*Tabl
 	case <-ctx.Done():
 		return problem(ctx.Err())
 	}
-	defer func() { a.rows <- kept }()
+	end := func() { a.rows <- kept }
+	if of, is := ctx.Value(unreadKey{}).(*unreadAnswer); is {
+		of.turn = end
+	} else {
+		defer end()
+	}
 	if token == "" || kept == nil || kept.Application != app || time.Now().After(kept.until) {
 		kept = nil
 		t, err := a.c.Tables(ctx, app)

@@ -153,6 +153,7 @@ func Start(cfg Config) (*Controller, error) {
 	if cfg.API != nil {
 		serves = c.serveAPI(cfg.API)
 		c.homes.Go(func() { serves.sample(ctx) })
+		c.homes.Go(func() { serves.wake(ctx) })
 	}
 	var rest *rest
 	if cfg.REST != nil {

@@ -23,9 +23,10 @@ const (
 var errUnread = errors.New("answers that clients of this controller have not read take all the memory for answers")
 
 // unread bounds the memory of answers until their clients have read them, or until the write timeout of the server. It
-// encodes an answer, so that the memory is known, and refuses it if there is no room. An answer counts as half of the
-// room at most, so that any can be sent. Answers about changes are small, and those who ask are in the audit log: they
-// are not refused, because the change has been made.
+// encodes an answer, so that the memory is known, and refuses it if there is no room. A large answer that is not shared
+// is made and encoded in turn with others (unreadAnswer.turn), so there is one at a time that does not count yet. An
+// answer counts as half of the room at most, so that any can be sent. Answers about changes are small, and those who
+// ask are in the audit log: they are not refused, because the change has been made.
 type unread struct{ large, small room }
 
 // room is a number of bytes, of which some are used.
@@ -55,6 +56,7 @@ type unreadKey struct{}
 type unreadAnswer struct {
 	json bool
 	free func()
+	turn func() // ends the turn of the request in which its answer was made, if it has one
 }
 
 // until frees the room of an answer when the handler has sent it.
@@ -64,7 +66,7 @@ func (u *unread) until(h http.Handler) http.Handler {
 		if r.Method == http.MethodGet {
 			format = r.URL.Query().Get("encoding")
 		}
-		of := &unreadAnswer{strings.Contains(strings.ToLower(format), "json"), func() {}}
+		of := &unreadAnswer{strings.Contains(strings.ToLower(format), "json"), func() {}, func() {}}
 		defer func() { of.free() }()
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), unreadKey{}, of)))
 	})
@@ -73,11 +75,12 @@ func (u *unread) until(h http.Handler) http.Handler {
 // WrapUnary implements connect.Interceptor.
 func (u *unread) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, q connect.AnyRequest) (connect.AnyResponse, error) {
+		of := ctx.Value(unreadKey{}).(*unreadAnswer) // until has put it there
+		defer func() { of.turn() }()
 		r, err := next(ctx, q)
 		if err != nil || q.Spec().IdempotencyLevel != connect.IdempotencyNoSideEffects {
 			return r, err
 		}
-		of := ctx.Value(unreadKey{}).(*unreadAnswer) // until has put it there
 		size := 0
 		switch m := r.Any().(type) {
 		case *api.Encoded:

@@ -84,6 +84,12 @@ func TestUnreadAnswers(t *testing.T) {
 	if err := whole(); err != nil {
 		t.Fatal(err)
 	}
+	of := &unreadAnswer{}
+	if _, err := a.ListRows(context.WithValue(t.Context(), unreadKey{}, of), &api.ListRowsRequest{
+		Application: "big", PageSize: 500, PageToken: rowToken(ledger.Row{Table: "t"})}); err != nil || len(a.rows) != 0 {
+		t.Errorf("the turn has ended before the answer is encoded (%v)", err)
+	}
+	of.turn()
 	await.Until(t, "the answer is sent", func() bool { return a.unread.large.used.Load() == 0 })
 	var stalled []net.Conn
 	for len(stalled) < 100 {

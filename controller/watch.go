@@ -30,8 +30,10 @@ const (
 	maxWatchers   = 4096                   // at a time; further ones are refused
 	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
+	wakeEvery     = time.Millisecond       // watchers are woken, while there is news for some
+	wakeAtATime   = 4                      // so a thousand get a message within a quarter of a second
 	largeMessage  = 64 << 10               // bytes
-	maxLarge      = 64                     // large messages that are sent at a time
+	watchLarge    = 64 << 20               // bytes of large messages that are sent at a time
 )
 
 // newFeedID returns an id that no other feed has.
@@ -86,16 +88,16 @@ func (a *apiServer) watch(ctx context.Context, q *connect.Request[api.WatchReque
 }
 
 // send sends one message. Each that is large is copied, so that many clients that do not read would need much memory:
-// the others wait meanwhile.
+// if they take watchLarge, the others wait meanwhile. A larger message counts as that.
 func (a *apiServer) send(ctx context.Context, deadline *http.ResponseController, to *connect.ServerStream[api.Encoded],
 	m *api.Encoded) error {
-	if m.Size() > largeMessage {
-		select {
-		case a.large <- struct{}{}:
-		case <-ctx.Done():
-			return problem(ctx.Err())
+	of := ctx.Value(unreadKey{}).(*unreadAnswer) // unread.until has put it there
+	if size := m.SizeIn(of.json); size > largeMessage {
+		n := min(int64(size), watchLarge)
+		if err := a.large.Acquire(ctx, n); err != nil {
+			return problem(err)
 		}
-		defer func() { <-a.large }()
+		defer a.large.Release(n)
 	}
 	_ = deadline.SetWriteDeadline(time.Now().Add(watchPatience)) // the server can
 	return to.Send(m)
@@ -123,6 +125,23 @@ func (a *apiServer) sample(ctx context.Context) {
 		}
 		a.feed.Rest()
 		s.rest()
+	}
+}
+
+// wake wakes the watchers for which there is news, a few at a time, until ctx ends. What a message costs for each
+// watcher is spread over the time so, and the loops of the groups get a processor in between.
+func (a *apiServer) wake(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.feed.News():
+		}
+		for a.feed.Wake(wakeAtATime) {
+			if !pause(ctx, wakeEvery, nil) {
+				return
+			}
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ func startAPI(t *testing.T, dial func(context.Context, string) (net.Conn, error)
 	a := newAPI(with)
 	var sampling sync.WaitGroup
 	sampling.Go(func() { a.sample(ending) })
+	sampling.Go(func() { a.wake(ending) })
 	server = httptest.NewServer(a.routes())
 	t.Cleanup(func() {
 		end()

@@ -1,7 +1,8 @@
 // Package feed tells watchers of the API what changes. It compares what there is with what there was, numbers the
 // changes, and keeps the last ones. All watchers get the same encoded messages, and each goes through them at its own
 // pace. So a watcher costs a copy of a message while that is sent, and one that is too slow finds that what it needs is
-// not kept any more.
+// not kept any more. News wakes a few watchers at a time: a thousand goroutines that are ready at once would delay
+// everything else in the process.
 //
 // It knows neither where the state comes from nor how a message gets to a watcher.
 package feed
@@ -66,7 +67,10 @@ type Feed struct {
 	resting  bool     // nobody looks at what there is, see Rest
 	missed   bool     // events, see Missed
 	whole    uint64   // the first revision after events were missed; who knows an earlier one gets a snapshot
-	news     chan struct{}
+	waiting  map[*Cursor]struct{}
+	due      []*Cursor // those to wake, because there is news
+
+	news chan struct{} // capacity 1: somebody is due
 }
 
 // change is one that a watcher gets if it asks for the kind.
@@ -102,7 +106,7 @@ func kindsOf(list []api.Kind) (k kinds, err error) {
 
 // New returns a feed whose id tells it from others.
 func New(id string) *Feed {
-	return &Feed{id: id, items: map[name]held{}, news: make(chan struct{})}
+	return &Feed{id: id, items: map[name]held{}, waiting: map[*Cursor]struct{}{}, news: make(chan struct{}, 1)}
 }
 
 // Set says what there is, and which events have happened since the last call. An item that is missing is gone. Without
@@ -139,7 +143,7 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	if len(changes) > 0 || f.revision == 0 || f.missed {
 		f.publish(changes)
 	} else if f.resting {
-		f.wake()
+		f.stir()
 	}
 	if f.resting = false; f.missed {
 		f.whole, f.missed = f.revision, false
@@ -161,10 +165,38 @@ func (f *Feed) Rest() {
 	f.resting = true
 }
 
-// wake wakes those who wait for news. The caller holds mu.
-func (f *Feed) wake() {
-	close(f.news)
-	f.news = make(chan struct{})
+// stir makes those due who wait for news. The caller holds mu.
+func (f *Feed) stir() {
+	for c := range f.waiting {
+		f.due = append(f.due, c)
+	}
+	clear(f.waiting)
+	if len(f.due) == 0 {
+		return
+	}
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+// News receives when there is news for watchers that wait. Wake is to be called then, until it returns false.
+func (f *Feed) News() <-chan struct{} { return f.news }
+
+// Wake wakes at most n watchers for which there is news, those that have waited longest first. It reports whether there
+// are more.
+func (f *Feed) Wake(n int) (more bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n = min(n, len(f.due))
+	for _, c := range f.due[:n] {
+		select {
+		case c.woken <- struct{}{}:
+		default: // it has not looked since it was woken
+		}
+	}
+	f.due = slices.Delete(f.due, 0, n)
+	return len(f.due) > 0
 }
 
 func (f *Feed) publish(changes []change) {
@@ -180,14 +212,15 @@ func (f *Feed) publish(changes []change) {
 		f.changes -= len(f.batches[0].changes)
 		f.batches = slices.Delete(f.batches, 0, 1)
 	}
-	f.wake()
+	f.stir()
 }
 
 // Cursor is a watcher's place. It is used by one goroutine.
 type Cursor struct {
 	f        *Feed
 	kinds    kinds
-	revision uint64 // up to which all was told; 0: nothing
+	revision uint64        // up to which all was told; 0: nothing
+	woken    chan struct{} // capacity 1
 }
 
 // idFor is the id of the feed for watchers of some kinds. It tells of which kinds a watcher that resumes knows all.
@@ -212,7 +245,7 @@ func (f *Feed) Cursor(of []api.Kind, id string, revision uint64) (*Cursor, error
 	if !f.resumes(id, k) || revision > f.revision || !f.keeps(revision) {
 		revision = 0
 	}
-	return &Cursor{f, k, revision}, nil
+	return &Cursor{f, k, revision, make(chan struct{}, 1)}, nil
 }
 
 // keeps reports whether all changes after a revision are kept. The caller holds mu.
@@ -225,6 +258,7 @@ func (f *Feed) keeps(revision uint64) bool {
 func (c *Cursor) Next(ctx context.Context, pause time.Duration) (*api.Encoded, error) {
 	late := time.NewTimer(pause)
 	defer late.Stop()
+	defer c.leave()
 	for {
 		m, news, err := c.step()
 		if m != nil || err != nil {
@@ -240,14 +274,23 @@ func (c *Cursor) Next(ctx context.Context, pause time.Duration) (*api.Encoded, e
 	}
 }
 
-// step returns the next message, or what is closed when there may be one.
+// leave waits no more.
+func (c *Cursor) leave() {
+	c.f.mu.Lock()
+	defer c.f.mu.Unlock()
+	delete(c.f.waiting, c)
+}
+
+// step returns the next message. If there is none, the cursor waits, and step returns what receives when there may be
+// one.
 func (c *Cursor) step() (*api.Encoded, <-chan struct{}, error) {
 	f := c.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
 	case f.revision == 0 || f.resting:
-		return nil, f.news, nil
+		f.waiting[c] = struct{}{}
+		return nil, c.woken, nil
 	case c.revision < max(f.whole, 1):
 		c.revision = f.revision
 		return f.encode(f.everything(), c.kinds), nil, nil
@@ -261,7 +304,8 @@ func (c *Cursor) step() (*api.Encoded, <-chan struct{}, error) {
 			return f.encode(b, c.kinds), nil, nil
 		}
 	}
-	return nil, f.news, nil
+	f.waiting[c] = struct{}{}
+	return nil, c.woken, nil
 }
 
 // everything returns a snapshot. The caller holds mu.

@@ -239,6 +239,38 @@ func TestSlowWatcher(t *testing.T) {
 	}
 }
 
+// News wakes those who wait, as many at a time as Wake says, and not who has left.
+func TestWake(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	var watchers []*watcher
+	for range 6 {
+		w := watch(t, f, "", 0)
+		if err := w.read(2); err != nil { // the second time it waits
+			t.Fatal(err)
+		}
+		watchers = append(watchers, w)
+	}
+	watchers[5].leave()
+	f.Set([]Item{thing("a", 2, 1)}, true, nil)
+	<-f.News()
+	for _, want := range []struct {
+		woken int
+		more  bool
+	}{{2, true}, {4, true}, {5, false}, {5, false}} {
+		more, woken := f.Wake(2), 0
+		for _, w := range watchers {
+			woken += len(w.woken)
+		}
+		if more != want.more || woken != want.woken {
+			t.Errorf("%d are woken, and there are more: %t; want %v", woken, more, want)
+		}
+	}
+	if err := watchers[0].read(1); err != nil || watchers[0].switches["a"] != [2]uint64{2, 1} {
+		t.Errorf("%v, %v", watchers[0].switches, err)
+	}
+}
+
 // A watcher without news is told that the controller lives, and all watchers get the same bytes.
 func TestNext(t *testing.T) {
 	f := New("f")

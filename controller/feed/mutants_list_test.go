@@ -24,6 +24,8 @@ var mutants = []mutation.Bug{
 		Before: "return of == f.id && err", After: "return of != \"\" && err"},
 	{Name: "resume with kinds of which nothing was told", File: "controller/feed/feed.go",
 		Before: "k&^kinds(had) == 0", After: "kinds(had) == kinds(had)"},
+	{Name: "let go of those who are to be woken later", File: "controller/feed/feed.go",
+		Before: "	f.due = slices.Delete(f.due, 0, n)\n", After: "	f.due = nil\n"},
 	{Name: "do not tell that events were missed", File: "controller/feed/feed.go",
 		Before: "c.revision < max(f.whole, 1)", After: "c.revision == 0"},
 }
