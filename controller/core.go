@@ -100,6 +100,8 @@ type Outside interface {
 	SendPayload(member uint64, payload []byte) bool
 	// SendFrame sends a frame to the leader of another group. It may be lost.
 	SendFrame(group uint64, frame []byte)
+	// SendTraced sends a tracedPayload to the leader of another group. It may be lost.
+	SendTraced(group uint64, payload []byte)
 	// AskDirectory makes a request of the directory, which may be lost.
 	AskDirectory(request []byte)
 	// Answer sends answers to the calls of a controller, which waits for them. They may be lost.
@@ -180,6 +182,9 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 		if cfg.Afresh {
 			c.hosting.BeginAfresh()
 		}
+	}
+	if cfg.Tracer != nil && cfg.Directory != nil {
+		l.OnReceive(c.traceItem)
 	}
 	l.Observe(c.observe)
 	l.ObserveSkipped(c.observeSkipped)
@@ -383,6 +388,7 @@ func (c *Core) Turn(now time.Time) error {
 		}
 	}
 	c.release(c.ledger.Releases())
+	c.traces.committed(c.ledger)
 	c.reassign(now)
 	c.answer()
 	c.sendFrames()

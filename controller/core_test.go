@@ -85,6 +85,7 @@ func (s *stand) Compact(index uint64, state []byte) error {
 }
 
 func (s *stand) SendFrame(_ uint64, frame []byte) { s.frames = append(s.frames, frame) }
+func (s *stand) SendTraced(uint64, []byte)        {}
 func (s *stand) AskDirectory([]byte)              {}
 
 func (s *stand) Answer(to uint64, answers []byte) {

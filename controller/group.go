@@ -327,6 +327,8 @@ func (o outside) SendPayload(member uint64, payload []byte) bool {
 
 func (o outside) SendFrame(group uint64, frame []byte) { o.g.router.send(group, frame) }
 
+func (o outside) SendTraced(group uint64, payload []byte) { o.g.router.sendPayload(group, payload) }
+
 func (o outside) AskDirectory(request []byte) { o.g.askDirectory(request) }
 
 func (o outside) Answer(controller uint64, answers []byte) { o.g.answer(controller, answers) }

@@ -20,6 +20,7 @@ import (
 //	relocatedPayload u8 | actors: the directory has new assignments of these; of all, if there is none
 //	movePayload u8 | controller uvarint | id uvarint | group uvarint | actor: the actor is to move to this group. If
 //	  it cannot, the controller is told by an answer to a call with that id
+//	tracedPayload u8 | items that are followed, see traced_items.go
 //	callPayload u8, answerPayload u8, resumePayload u8, forgetPayload u8: see call.go
 //
 // A frame may be lost: what it has is sent again after a time, or when the receiving group has a new leader, which the
@@ -35,6 +36,7 @@ const (
 	resumePayload    = 0x87
 	forgetPayload    = 0x88
 	digestPayload    = 0x89 // see compare.go
+	tracedPayload    = 0x8a
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows
@@ -209,6 +211,8 @@ func (c *Core) fromGroup(payload []byte) bool {
 		c.relocated(rest)
 	case movePayload:
 		c.toMove(rest)
+	case tracedPayload:
+		c.traces.expect(rest)
 	case callPayload, resumePayload, forgetPayload:
 		c.called(payload)
 	default:

@@ -22,12 +22,14 @@ type traces struct {
 	executed map[openflow.DatapathID][]traced // and not yet logged, oldest first
 	n        int                              // how many of executed
 	commands map[openflow.DatapathID][]tracedCommand
+	items    tracedItems // of other groups
 }
 
 // traced is an event that is executed.
 type traced struct {
 	trace.Event
 	message      string    // its type
+	from         string    // of an item: the actor of another group that has sent it
 	began, ended time.Time // of its execution
 	term         uint64
 	stock        bool // no agent writes the first span
@@ -46,22 +48,34 @@ type tracedCommand struct {
 
 // trace executes an event, and follows it if that is logged. Duplicates are not, and what Unordered handlers do is not.
 func (c *Core) trace(e trace.Event, msg []byte, stock bool, execute func() error) error {
-	began, elapsed := time.Now(), c.cfg.Elapsed()
-	c.ledger.Note(true)
+	of := c.beginTraced(e)
+	of.message, of.stock = of13.TypeName(message.Type(msg)), stock
 	err := execute()
-	commands, logged := c.ledger.Noted()
-	turns := c.ledger.Turns()
-	c.ledger.Note(false)
-	if t := &c.traces; err == nil && logged && t.n < maxTraced {
-		t.add(traced{e, of13.TypeName(message.Type(msg)), began, time.Now(), c.role.Term, stock, commands, turns,
-			elapsed})
+	if t := &c.traces; c.endTraced(&of) && err == nil && t.n < maxTraced {
+		t.add(of)
 	}
 	return err
 }
 
+// beginTraced begins to note what an event leads to.
+func (c *Core) beginTraced(e trace.Event) traced {
+	c.ledger.Note(true)
+	return traced{Event: e, began: time.Now(), term: c.role.Term, elapsed: c.cfg.Elapsed()}
+}
+
+// endTraced ends that, and reports whether an event was executed that will be logged.
+func (c *Core) endTraced(of *traced) (logged bool) {
+	of.ended = time.Now()
+	of.commands, logged = c.ledger.Noted()
+	of.turns = c.ledger.Turns()
+	c.tellTraced(of.Event, c.ledger.NotedItems())
+	c.ledger.Note(false)
+	return logged
+}
+
 func (t *traces) add(e traced) {
 	if t.executed == nil {
-		t.executed, t.commands = map[openflow.DatapathID][]traced{}, map[openflow.DatapathID][]tracedCommand{}
+		t.executed = map[openflow.DatapathID][]traced{}
 	}
 	t.executed[e.Switch] = append(t.executed[e.Switch], e)
 	t.n++
@@ -96,9 +110,12 @@ func (t *traces) tell(e traced, now time.Time) {
 		t.to.Put(trace.Span{Event: e.Event, Name: "event", Root: true, Start: e.began, End: now,
 			Attributes: t.attributes(e.term)})
 	}
+	what := trace.Attribute{Name: trace.Message, Text: e.message}
+	if e.from != "" {
+		what = trace.Attribute{Name: trace.From, Text: e.from}
+	}
 	t.to.Put(trace.Span{Event: e.Event, Name: "execute", Start: e.began, End: e.ended,
-		Attributes: t.attributes(e.term, trace.Attribute{Name: trace.Message, Text: e.message},
-			trace.Attribute{Name: "commands", Value: uint64(len(e.commands))})})
+		Attributes: t.attributes(e.term, what, trace.Attribute{Name: "commands", Value: uint64(len(e.commands))})})
 	for _, turn := range e.turns {
 		more := []trace.Attribute{{Name: trace.Actor, Text: turn.Actor.String()}}
 		if turn.Failed {
@@ -109,6 +126,9 @@ func (t *traces) tell(e traced, now time.Time) {
 	}
 	t.to.Put(trace.Span{Event: e.Event, Name: "log", Start: e.ended, End: now, Attributes: t.attributes(e.term)})
 	for _, cmd := range e.commands {
+		if t.commands == nil {
+			t.commands = map[openflow.DatapathID][]tracedCommand{}
+		}
 		list := t.commands[cmd.Switch]
 		if list == nil && len(t.commands) >= maxTraced {
 			continue
@@ -144,4 +164,4 @@ func (t *traces) done(id openflow.DatapathID, epoch, seq uint64) {
 }
 
 // forget lets go of everything.
-func (t *traces) forget() { t.executed, t.commands, t.n = nil, nil, 0 }
+func (t *traces) forget() { t.executed, t.commands, t.n, t.items = nil, nil, 0, tracedItems{} }

@@ -46,17 +46,18 @@ type Core struct {
 	observers      map[string]func(Change) // by application; see ObserveTables
 
 	// The rest is used while leading.
-	leading  bool
-	term     uint64
-	clock    int64 // ledger time
-	offset   int64 // ledger time minus the caller's clock
-	numbers  uint64
-	batch    batch
-	deltas   deltas // of batch
-	inflight []batch
-	free     []batch // used batches, kept for their slices
-	notes    notes
-	due      dueHeap
+	leading   bool
+	term      uint64
+	clock     int64 // ledger time
+	offset    int64 // ledger time minus the caller's clock
+	numbers   uint64
+	batch     batch
+	deltas    deltas // of batch
+	inflight  []batch
+	free      []batch // used batches, kept for their slices
+	notes     notes
+	onReceive func(Link, uint64) (end func())
+	due       dueHeap
 
 	// State of the transaction that is being executed.
 	transaction uint64 // its number, in this process

@@ -142,6 +142,7 @@ func (c *Core) push(o *outgoing, encoded []byte, commands int) {
 	b.buf = appendBytes(appendLink(b.buf, OpSend, o.Link), encoded)
 	b.undo = append(b.undo, undo{kind: undoSend, link: &oldLink{out: o}, before: uint64(commands)})
 	o.push(encoded, commands)
+	c.notes.sends(o)
 	if o.sending.touched != b.number {
 		o.sending.touched = b.number
 		b.sends = append(b.sends, sent{out: o})
@@ -181,6 +182,9 @@ func (c *Core) Receive(from uint64, k Link, seq uint64, encoded []byte) error {
 	void := it.commands != nil && c.void(k, &it)
 	if void && c.hearsOfVoid(k.From) && i.receiving.peer.full(c.hardBound()) {
 		return nil // the item comes again; that group takes what this one has for it meanwhile
+	}
+	if c.onReceive != nil {
+		defer c.onReceive(k, seq)()
 	}
 	b := c.beginTransaction()
 	b.buf = appendBytes(binary.AppendUvarint(appendLink(b.buf, OpReceive, k), seq), encoded)

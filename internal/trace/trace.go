@@ -29,6 +29,7 @@ const (
 	Command = "command" // sequence of the command in its epoch
 	Target  = "target"  // the switch of a command
 	Message = "message" // type of the event
+	From    = "from"    // the actor in another group whose message was executed because of the event
 	Actor   = "actor"   // that has handled the event, or a message because of it
 )
 

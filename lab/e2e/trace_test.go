@@ -51,6 +51,72 @@ func TestTraces(t *testing.T) {
 	s.exact()
 }
 
+// TestTraceThroughGroups follows a packet from the group of one switch to that of the application, and from there to
+// that of another switch.
+func TestTraceThroughGroups(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	got := &traceCollector{}
+	server := httptest.NewServer(got)
+	defer server.Close()
+	s := withAgents.startStreams(t, cluster.Config{
+		Sections: fmt.Sprintf("tracing: {endpoint: %s, one_in: 1}\n", server.URL)})
+	await.Until(t, "a trace through three groups, to a command", func() bool {
+		for from := range s.switches { // one of the pairs has no switch in the group of the application
+			to := (from + 1) % len(s.switches)
+			s.packet(from, to, "followed")
+			s.arrive(to)
+		}
+		return got.through(3)
+	})
+	s.exactStreams()
+}
+
+// through reports whether a trace has spans of so many groups, and a command in another group than its first one.
+func (c *traceCollector) through(groups int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	type where struct {
+		first  int64 // the group in which the event was executed
+		groups map[int64]bool
+		last   map[int64]bool // groups with a command
+	}
+	all := map[string]*where{}
+	for _, s := range c.spans {
+		group, from := int64(-1), false
+		for _, a := range s.Attributes {
+			switch a.Key {
+			case "group":
+				group = a.Value.GetIntValue()
+			case "from":
+				from = true
+			}
+		}
+		if group < 0 {
+			continue // of the agent
+		}
+		w := all[string(s.TraceId)]
+		if w == nil {
+			w = &where{groups: map[int64]bool{}, last: map[int64]bool{}}
+			all[string(s.TraceId)] = w
+		}
+		w.groups[group] = true
+		switch {
+		case s.Name == "execute" && !from:
+			w.first = group
+		case s.Name == "command":
+			w.last[group] = true
+		}
+	}
+	for _, w := range all {
+		delete(w.last, w.first)
+		if len(w.groups) >= groups && w.first != 0 && len(w.last) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // traceCollector takes spans as OTLP over HTTP.
 type traceCollector struct {
 	mu    sync.Mutex // guards the fields below

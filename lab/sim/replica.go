@@ -337,6 +337,9 @@ func (r *replica) SendFrame(to uint64, frame []byte) {
 	}
 }
 
+// SendTraced implements controller.Outside: nothing is followed here.
+func (r *replica) SendTraced(uint64, []byte) {}
+
 // leads reports whether this controller leads a group.
 func (n *controllerNode) leads(group uint64) bool {
 	at := n.replica(group)
