@@ -84,6 +84,10 @@ const sendBuffer = 32 << 10
 
 // connected bounds the buffer of a new connection, and keeps the connection in the context of its requests.
 func connected(ctx context.Context, conn net.Conn) context.Context {
+	if g, is := conn.(*gathering); is {
+		ctx = context.WithValue(ctx, gatheringKey{}, g)
+		conn = g.Conn
+	}
 	raw := conn
 	if secure, is := conn.(interface{ NetConn() net.Conn }); is {
 		raw = secure.NetConn()
@@ -112,6 +116,8 @@ func newAPI(c *Controller) *apiServer {
 	a.tables = share(c.listTables, func(t *api.TableList) proto.Message { return t })
 	return a
 }
+
+func (a *apiServer) start(l net.Listener) { a.web.start(gatheringListener{l}) }
 
 func (a *apiServer) close() error {
 	defer a.inquiry.http.CloseIdleConnections()

@@ -47,7 +47,11 @@ func (a *apiServer) endless(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		_ = c.SetWriteDeadline(time.Time{}) // the server can
-		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), controllerKey{}, c)))
+		ctx := context.WithValue(r.Context(), controllerKey{}, c)
+		if r.ProtoMajor > 1 {
+			ctx = context.WithValue(ctx, gatheringKey{}, nil)
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -100,7 +104,8 @@ func (a *apiServer) send(ctx context.Context, deadline *http.ResponseController,
 		defer a.large.Release(n)
 	}
 	_ = deadline.SetWriteDeadline(time.Now().Add(watchPatience)) // the server can
-	return to.Send(m)
+	conn, _ := ctx.Value(gatheringKey{}).(*gathering)            // nil if there is none
+	return conn.together(func() error { return to.Send(m) })
 }
 
 // sample feeds the watchers, until ctx ends.
