@@ -241,37 +241,72 @@ func (n *node) refused(tx *app.Tx, m app.Refused) error {
 // withdraw takes back the step with the entry of a key, or all that install if there is none, and attempts the others.
 func (n *node) withdraw(tx *app.Tx, id app.Switch, owner string, b batch, key, why string) error {
 	s, _ := n.states.Get(tx, id)
-	refused, all := map[int]bool{}, !b.has(key)
+	refused := b.refusedWith(key)
+	start := n.takeBack(tx, id, &s, b.Edits, refused)
+	n.states.Put(tx, id, s)
+	for _, step := range slices.Sorted(maps.Keys(refused)) {
+		b.Refused = append(b.Refused, model.Refusal{Step: step, Why: why})
+	}
+	b.Edits = slices.DeleteFunc(b.Edits, func(e edit) bool { return refused[e.Step] || e.Remove && e.Old == nil })
+	return n.attempt(tx, id, owner, b, start)
+}
+
+// refusedWith returns the steps that change the entry with a key, or all that install if there is none, and those that
+// change an entry after a refused step which was to remove it.
+func (b *batch) refusedWith(key string) map[int]bool {
+	refused, all, stays := map[int]bool{}, !b.has(key), map[string]bool{}
 	for _, e := range b.Edits {
 		if !all && string(e.Key) == key || all && !e.Remove {
 			refused[e.Step] = true
 		}
 	}
-	var start uint32
-	for _, e := range slices.Backward(b.Edits) {
-		if !refused[e.Step] {
+	for _, e := range b.Edits {
+		switch {
+		case refused[e.Step] && e.Remove:
+			stays[string(e.Key)] = true
+		case stays[string(e.Key)]:
+			refused[e.Step] = true
+		}
+	}
+	return refused
+}
+
+// takeBack undoes the edits of steps, and returns the first command that it sends; 0: none. A later edit of the same
+// entry that stays replaces, or removes, what there was before the one that is undone. One that removes nothing any
+// more has no Old afterwards.
+func (n *node) takeBack(tx *app.Tx, id app.Switch, s *state, edits []edit, steps map[int]bool) (start uint32) {
+	later := map[string]*edit{} // by key: the next one that stays
+	for i := range slices.Backward(edits) {
+		e, key := &edits[i], string(edits[i].Key)
+		if !steps[e.Step] {
+			later[key] = e
 			continue
 		}
-		f, there := n.flows.Get(tx, id, string(e.Key))
 		var xid uint32
-		if e.Old != nil {
-			xid = n.install(tx, id, s.Generation, string(e.Key), e.Old)
-		} else if there { // else another step removes it
-			xid = uninstall(tx, id, &f)
+		f, there := n.flows.Get(tx, id, key)
+		switch next := later[key]; {
+		case next != nil:
+			f = *next.Old // what e has installed: after a removal that is undone, none stays
+			if next.Old = e.Old; next.Remove && next.Old == nil {
+				xid = uninstall(tx, id, &f)
+			}
+		case e.Old != nil:
+			xid = n.install(tx, id, s.Generation, key, e.Old)
+			n.revert(tx, id, s, e)
+		default:
+			if there { // else a later edit that is undone has removed it
+				xid = uninstall(tx, id, &f)
+			}
+			n.revert(tx, id, s, e)
 		}
-		if n.revert(tx, id, &s, &e); !e.Remove {
+		if !e.Remove {
 			n.release(tx, id, f.Group)
 		}
 		if start == 0 {
 			start = xid
 		}
 	}
-	n.states.Put(tx, id, s)
-	for _, step := range slices.Sorted(maps.Keys(refused)) {
-		b.Refused = append(b.Refused, model.Refusal{Step: step, Why: why})
-	}
-	b.Edits = slices.DeleteFunc(b.Edits, func(e edit) bool { return refused[e.Step] })
-	return n.attempt(tx, id, owner, b, start)
+	return start
 }
 
 // revert makes the row of a flow entry what it was before an edit.
