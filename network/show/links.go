@@ -52,12 +52,18 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 		separate = ""
 		return err
 	}
+	notRead, example := 0, ""
 	for _, l := range r.Links {
 		for _, e := range l.Ends {
-			if e.Why == "" || e.Why == setup.TurnedOff { // the latter is said once, below
+			why := fmt.Sprintf("%v: %s", linkEnd(e), e.Why)
+			switch {
+			case e.Why == "" || e.Why == setup.TurnedOff: // the latter is said once, below
+				continue
+			case strings.HasPrefix(e.Why, setup.NotRead): // likewise: it is so of all switches that never had BFD
+				notRead, example = notRead+1, why
 				continue
 			}
-			if err := line("%v: %s", linkEnd(e), e.Why); err != nil {
+			if err := line("%s", why); err != nil {
 				return err
 			}
 		}
@@ -66,6 +72,12 @@ func writeWhys(out io.Writer, r *setup.Report, blind int) error {
 		separate = "\n"
 		if !r.BFD {
 			if err := line("%s.", setup.TurnedOff); err != nil {
+				return err
+			}
+		}
+		if notRead > 0 {
+			if err := line("The databases of %d of %d ends cannot be read. If BFD was set up there, it stays. For "+
+				"example:\n%s", notRead, 2*len(r.Links), example); err != nil {
 				return err
 			}
 		}

@@ -46,8 +46,10 @@ func TestWriteLinks(t *testing.T) {
 	)
 	b.Reset()
 	off := &setup.Report{Links: []setup.Link{{Up: true, Since: now, Ends: [2]setup.End{end("1", "", 0, setup.TurnedOff),
-		end("2", "", 0, setup.TurnedOff)}}}}
-	if err := WriteLinks(&b, off, now); err != nil || strings.Count(b.String(), setup.TurnedOff) != 1 {
+		end("2", "", 0, setup.TurnedOff)}}, {Up: true, Since: now,
+		Ends: [2]setup.End{end("1", "", 0, setup.NotRead+"refused"), end("3", "", 0, setup.NotRead+"refused")}}}}
+	if err := WriteLinks(&b, off, now); err != nil || strings.Count(b.String(), setup.TurnedOff) != 1 ||
+		strings.Count(b.String(), setup.NotRead) != 1 || !strings.Contains(b.String(), "2 of 4 ends cannot be read") {
 		t.Errorf("turned off: %q, error %v", b.String(), err)
 	}
 	b.Reset()

@@ -198,5 +198,9 @@ func (d *database) look(at app.PortOf) (port, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ports[at], nil
+	p, read := d.ports[at]
+	if !read {
+		return port{}, errReading
+	}
+	return p, nil
 }

@@ -1,7 +1,7 @@
 package setup
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,6 +74,14 @@ func (l *Link) Watched() bool { return l.Ends[0].State == "up" && l.Ends[1].Stat
 
 // TurnedOff is why there is no BFD if the operator wants none.
 const TurnedOff = "BFD is turned off in the cluster file"
+
+// NotRead begins what is said of an end, if the operator wants no BFD, and its database cannot be read.
+const NotRead = "it is not known whether BFD settings of Holdfast are left: "
+
+var (
+	errNoAddress = errors.New("its address is not known: the switch has not connected since this controller leads")
+	errReading   = errors.New("its database is being read")
+)
 
 // End is one end of a link.
 type End struct {
@@ -152,18 +160,17 @@ func (f *failure) tells(other *failure) bool {
 // end says how a port is watched, or why it is not. s.mu is held.
 func (s *Setup) end(at app.PortOf) (End, *failure) {
 	e := End{Switch: at.Switch.String(), Port: uint32(at.Port)}
-	if !s.cfg.Enabled {
-		e.Why = TurnedOff
-	}
 	remote, known := s.cfg.remote(at.Switch, s.addresses)
 	d := s.databases[remote]
-	if !known || d == nil {
-		e.Why = cmp.Or(e.Why, "its address is not known: the switch has not connected since this controller leads")
-		return e, nil
+	var p port
+	err := errNoAddress
+	if known && d != nil {
+		p, err = d.look(at)
 	}
-	p, err := d.look(at)
 	if err != nil {
-		e.Why = cmp.Or(e.Why, err.Error())
+		if e.Why = err.Error(); !s.cfg.Enabled {
+			e.Why = NotRead + e.Why
+		}
 		return e, nil
 	}
 	e.Name, e.State, e.Remote, e.Diagnostic, e.Flaps = p.name, p.status.State, p.status.RemoteState,
@@ -171,7 +178,11 @@ func (s *Setup) end(at app.PortOf) (End, *failure) {
 	switch {
 	case p.problem != nil:
 		e.Why = p.problem.Error()
-	case s.cfg.Enabled && e.State == "":
+	case !s.cfg.Enabled && p.ours:
+		e.Why = "BFD is being removed"
+	case !s.cfg.Enabled:
+		e.Why = TurnedOff
+	case e.State == "":
 		e.Why = "BFD is being set up"
 	}
 	return e, p.failure
