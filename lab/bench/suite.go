@@ -156,11 +156,14 @@ func (s Suite) line(ctx context.Context, progress Progress, f map[string]float64
 	if err := permit(ctx, leader, SuiteApps); err != nil {
 		return c.WithLogs(err)
 	}
-	l, err := newLine(ctx, c)
+	agent := c.Agents()[0]
+	l, err := newLine(ctx, agent.Listen, leader)
 	if err != nil {
 		return c.WithLogs(err)
 	}
 	defer l.close()
+	l.users = usersOf(c, leader, "switches") // which are in this process, as are the clients
+	l.users["agent"] = []int{agent.Pid()}
 	steps := []func(context.Context, *cluster.Controller, int) (map[string]float64, error){l.single, l.triggers, l.many}
 	for i, step := range steps {
 		progress.show(float64(i)/float64(len(steps)), "paths and triggers on a line of switches")

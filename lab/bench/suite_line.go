@@ -44,8 +44,8 @@ type line struct {
 	reached chan struct{}              // it is
 }
 
-// newLine connects the switches, and waits until a path can cross all of them.
-func newLine(ctx context.Context, c *cluster.Cluster) (l *line, err error) {
+// newLine connects the switches to an agent, and waits until a path can cross all of them.
+func newLine(ctx context.Context, agent string, at *cluster.Controller) (l *line, err error) {
 	l = &line{client: newWebClient(lineSwitches), began: time.Now(), reached: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
@@ -55,7 +55,7 @@ func newLine(ctx context.Context, c *cluster.Cluster) (l *line, err error) {
 	l.ends = make([]*load.Endpoint, lineSwitches)
 	up := make([]atomic.Pointer[load.Endpoint], lineSwitches)
 	for i := range l.ends {
-		conn, err := load.TCP(c.Agents()[0].Listen)(ctx, i)
+		conn, err := load.TCP(agent)(ctx, i)
 		if err != nil {
 			return l, err
 		}
@@ -64,15 +64,9 @@ func newLine(ctx context.Context, c *cluster.Cluster) (l *line, err error) {
 			PortStats: func() of13.List[of13.PortStats] { return l.counters(i) }})
 		up[i].Store(l.ends[i])
 	}
-	leader, err := c.WaitLeader(ctx)
-	if err != nil {
-		return l, err
-	}
-	l.users = usersOf(c, leader, "switches") // which are in this process, as are the clients
-	l.users["agent"] = []int{c.Agents()[0].Pid()}
 	probe := lineDefinition(0, lineSwitches-1, 2*maxLinePaths) // no other path has its number
 	for began := time.Now(); ; {
-		err = l.install(ctx, leader, "probe", probe)
+		err = l.install(ctx, at, "probe", probe)
 		if err == nil || ctx.Err() != nil || time.Since(began) > lineTimeout {
 			return l, err
 		}
@@ -266,4 +260,22 @@ func (l *line) triggers(ctx context.Context, at *cluster.Controller, _ int) (map
 		}
 	})
 	return map[string]float64{"trigger_ms_p50": quantile(took, 0.5)}, err
+}
+
+// PathLoad installs paths, over two or three switches of sixteen, in a cluster that runs already. It is for profiles.
+type PathLoad struct {
+	Agent, REST string // addresses
+	Paths       int
+}
+
+// Run returns how many paths were installed in a second.
+func (p PathLoad) Run(ctx context.Context) (perSecond float64, err error) {
+	at := &cluster.Controller{Name: p.REST, REST: p.REST}
+	l, err := newLine(ctx, p.Agent, at)
+	if err != nil {
+		return 0, err
+	}
+	defer l.close()
+	f, err := l.many(ctx, at, p.Paths)
+	return f["path_installs_per_s"], err
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/bench"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
@@ -28,6 +29,13 @@ func (s switches) run(ctx context.Context, on *site, each time.Duration) (float6
 		err = errors.New("no packet was answered")
 	}
 	return r.PerSecond, err
+}
+
+// installs is paths, which are installed once. That takes as long as it takes.
+type installs struct{ paths int }
+
+func (i installs) run(ctx context.Context, on *site, _ time.Duration) (float64, error) {
+	return bench.PathLoad{Agent: on.agent, REST: on.rest[0], Paths: i.paths}.Run(ctx)
 }
 
 // updates is callers of the store, each with a batch of updates at a time, over a stream; or if that is 0 with a unary
