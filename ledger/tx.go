@@ -94,18 +94,15 @@ func (tx *Tx) FieldsFrom(t *Table, cell, from Key) iter.Seq2[Key, []byte] {
 func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	tx.check()
 	tx.writes()
-	old, existed := t.cells.Get(cell, field)
-	if existed && bytes.Equal(old, value) {
+	if tx.observed { // the table has it, and who is told
+		value = append([]byte{}, value...)
+	}
+	old, existed, changed := t.cells.Swap(cell, field, value, tx.observed)
+	if !changed {
 		return
 	}
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, existed)
-	if tx.observed {
-		value = append([]byte{}, value...)
-		t.cells.Keep(cell, field, value)
-	} else {
-		t.cells.Put(cell, field, value)
-	}
 	tx.change(t, cell, field, value)
 	n := b.table(t)
 	b.buf = appendPut(b.buf, n, cell, field, value)

@@ -151,15 +151,34 @@ func (t *Table) Put(cell, field Key, b []byte) {
 }
 
 // Keep is Put for a value that nobody changes afterwards.
-func (t *Table) Keep(cell, field Key, b []byte) {
+func (t *Table) Keep(cell, field Key, b []byte) { *t.place(cell, field) = valueOf(b) }
+
+// place returns where the value of a field is to be written, until the next change: the zero value if there is none
+// yet.
+func (t *Table) place(cell, field Key) *value {
 	o := t.changes()
 	c := t.change(o, cell)
 	if field == (Key{}) {
-		c.plain = valueOf(b)
-		return
+		return &c.plain
 	}
 	c.fields = c.fields.owned(o)
-	*c.fields.put(field) = valueOf(b)
+	return c.fields.put(field)
+}
+
+// Swap is Put, or Keep, and Get before that, in the time of one of them. It reports whether the value is another one
+// now: if not, the old bytes stay.
+func (t *Table) Swap(cell, field Key, b []byte, keep bool) (old []byte, existed, changed bool) {
+	v := t.place(cell, field)
+	if existed = !v.none(); existed {
+		if old = t.bytes(*v); bytes.Equal(old, b) {
+			return old, true, false
+		}
+	}
+	if !keep && len(b) > maxShort {
+		b = bytes.Clone(b)
+	}
+	*v = valueOf(b)
+	return old, existed, true
 }
 
 // Delete removes a field, if it is there.

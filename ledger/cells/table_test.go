@@ -155,7 +155,11 @@ func run(t *testing.T, b []byte) {
 		switch s.next(12) {
 		case 0, 1, 2, 3, 4, 5:
 			v := s.value()
-			table.Put(cell, field, v)
+			if s.next(2) == 0 {
+				table.Put(cell, field, v)
+			} else {
+				swap(t, table, want, cell, field, v)
+			}
 			want[[2]Key{cell, field}] = string(v)
 			clear(v) // it was copied
 		case 6, 7:
@@ -185,6 +189,16 @@ func run(t *testing.T, b []byte) {
 	want.check(t, table)
 	for i, c := range clones {
 		wants[i].check(t, c)
+	}
+}
+
+// swap writes a value, and checks what it is told of the one before.
+func swap(t *testing.T, table *Table, want plain, cell, field Key, v []byte) {
+	before, there := want[[2]Key{cell, field}]
+	old, existed, changed := table.Swap(cell, field, v, false)
+	if string(old) != before || existed != there || changed != (!there || before != string(v)) {
+		t.Fatalf("%v %v was %q, %v, and %q is another value: %v; want %q, %v", cell, field, old, existed, v, changed, before,
+			there)
 	}
 }
 
