@@ -2,7 +2,6 @@ package path
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -79,20 +78,28 @@ func (r *route) behind(k kind, path uint64) []op {
 // enter lets frames take the route that is complete.
 func (v *visit) enter(id uint64, r *row) {
 	r.Phase = entering
-	o := r.Next.op(enter, id, 0)
+	v.pushEnter(id, r.Next)
+}
+
+func (v *visit) pushEnter(id uint64, next *route) {
+	o := next.op(enter, id, 0)
 	v.push(&o)
 }
 
-// laid goes on with a path when a switch has executed a lay.
+// laid goes on with a path when a switch has executed a lay. That is most of what is confirmed, so it copies nothing.
 func (v *visit) laid(o *op) {
-	r, there := v.load(o.Path)
+	r, there := v.paths.Get(v.tx, o.Path)
 	if !there || r.Phase != laying || r.Next.Number != o.Route {
 		return
 	}
-	if r.waiting--; r.waiting == 0 {
-		v.enter(o.Path, &r)
+	waiting := v.unconfirmed(o.Path, r.Next)
+	if waiting == 0 || waiting == hasEntered {
+		return
 	}
-	v.progress.Put(v.tx, o.Path, progressOf(o.Route, r.waiting))
+	if waiting--; waiting == 0 {
+		v.pushEnter(o.Path, r.Next)
+	}
+	v.progress.Put(v.tx, o.Path, progressOf(o.Route, waiting))
 }
 
 // done goes on with a path when a switch has executed something for it, or has not: why says why.
@@ -404,10 +411,12 @@ func (v *visit) add(p model.Path) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range slices.Concat(next.Hops, next.Backup) {
-		l := v.line(h.Switch)
-		if n := l.Waiting + len(l.fresh); n >= MaxQueue {
-			return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, n)
+	for _, hops := range [...][]hop{next.Hops, next.Backup} {
+		for _, h := range hops {
+			l := v.line(h.Switch)
+			if n := l.Waiting + len(l.fresh); n >= MaxQueue {
+				return nil, fmt.Errorf("switch %v has %d changes to confirm: try again later", h.Switch, n)
+			}
 		}
 	}
 	id := v.number()

@@ -2,11 +2,13 @@ package path
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/model"
 )
 
 // named is a definition with its name.
@@ -222,4 +224,36 @@ func (s *scanner) match(d *Definition) {
 			s.fail()
 		}
 	})
+}
+
+// answerAll answers with the states of paths, in the order of their names, as encoding/json writes a map of them.
+func answerAll(list []model.Path, states []State) (app.Response, error) {
+	b := append(make([]byte, 0, 48*len(list)), '{')
+	for i, s := range states {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendText(b, list[i].Name), ':')
+		if s.Why == "" {
+			b = append(appendText(append(b, `{"state":`...), string(s.State)), '}')
+			continue
+		}
+		text, err := json.Marshal(s)
+		if err != nil {
+			return app.Response{}, err
+		}
+		b = append(b, text...)
+	}
+	return app.Response{Type: "application/json", Body: append(b, '}')}, nil
+}
+
+// appendText appends a string in JSON.
+func appendText(b []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' || strings.IndexByte(`"\<>&`, c) >= 0 { // encoding/json escapes it
+			text, _ := json.Marshal(s) // of a string, that does not fail
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }

@@ -2,13 +2,16 @@ package path
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/network/model"
 )
 
 // scansAsJSON checks that what scanAll reads is what encoding/json reads, and reports whether it does read it.
@@ -90,6 +93,29 @@ func BenchmarkScan(b *testing.B) {
 			if err := app.ReadJSON(app.Request{Body: text}, &all); err != nil {
 				b.Fatal(err)
 			}
+		}
+	})
+}
+
+// States are written as encoding/json writes them.
+func TestAnswerAll(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]*`))
+	rapid.Check(t, func(t *rapid.T) {
+		all := map[string]State{}
+		for range rapid.IntRange(0, 3).Draw(t, "paths") {
+			all[text.Draw(t, "name")] = State{State: model.Installing, Why: text.Draw(t, "why")}
+		}
+		var list []model.Path
+		var states []State
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			list, states = append(list, model.Path{Name: name}), append(states, all[name])
+		}
+		want, err := json.Marshal(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := answerAll(list, states); err != nil || string(got.Body) != string(want) {
+			t.Errorf("%s, %v; want %s", got.Body, err, want)
 		}
 	})
 }

@@ -118,15 +118,15 @@ func (v *visit) putAll(r app.Request) (app.Response, error) {
 		}
 		list = append(list, p)
 	}
-	states := map[string]State{}
-	for _, p := range list {
+	states := make([]State, len(list))
+	for i, p := range list {
 		if r, err := v.add(p); err != nil {
-			states[p.Name] = State{State: model.Refused, Why: err.Error()}
+			states[i] = State{State: model.Refused, Why: err.Error()}
 		} else {
-			states[p.Name] = State{State: r.state(), Why: r.reason()}
+			states[i] = State{State: r.state(), Why: r.reason()}
 		}
 	}
-	return app.JSON(states, true)
+	return answerAll(list, states)
 }
 
 func (v *visit) get(r app.Request) (app.Response, error) {

@@ -9,15 +9,15 @@ import (
 // mutants are bugs of the order in which switches change, and of what is taken back.
 var mutants = []mutation.Bug{
 	{Name: "let frames enter before the last switch has confirmed", File: "apps/path/change.go",
-		Before: "if r.waiting--; r.waiting == 0 {", After: "if r.waiting--; r.waiting <= 1 {"},
+		Before: "if waiting--; waiting == 0 {", After: "if waiting--; waiting <= 1 {"},
 	{Name: "count what is confirmed of a route before", File: "apps/path/change.go",
 		Before: "	if !there || r.Phase != laying || r.Next.Number != o.Route {\n",
 		After:  "	if !there || r.Phase != laying {\n"},
 	{Name: "remove a path everywhere at once", File: "apps/path/change.go",
 		Before: "	o := first.op(leave, id, 0)\n", After: "	o := first.op(leave, id, 0)\n	defer v.erase(id, first)\n"},
 	{Name: "remove a route before frames take the next one", File: "apps/path/change.go",
-		Before: "	o := r.Next.op(enter, id, 0)\n",
-		After:  "	if r.Live != nil {\n		v.erase(id, r.Live)\n	}\n	o := r.Next.op(enter, id, 0)\n"},
+		Before: "		v.pushEnter(o.Path, r.Next)\n",
+		After:  "		if r.Live != nil {\n			v.erase(o.Path, r.Live)\n		}\n		v.pushEnter(o.Path, r.Next)\n"},
 	{Name: "leave what was installed of a path that is refused", File: "apps/path/change.go",
 		Before: "	v.retire(id, next) // a few frames may have taken it\n", After: "	_ = next\n"},
 	{Name: "give a tag to two paths", File: "apps/path/route.go",
@@ -63,11 +63,6 @@ var mutants = []mutation.Bug{
 		Before: "		uninstallOthers(tx, id, s.Generation)\n", After: ""},
 	{Name: "delete before the entries are installed again", File: "network/node/restore.go",
 		Before: "	sent := 0\n", After: "	sent := 0\n	uninstallOthers(tx, id, s.Generation)\n"},
-	{Name: "leave the other entries of a step that is refused", File: "network/node/node.go",
-		Before: "			xid = uninstall(tx, id, &f)\n", After: "			_ = f\n"},
-	{Name: "lose what a refused entry was to replace", File: "network/node/node.go",
-		Before: "			xid = n.install(tx, id, s.Generation, string(e.Key), e.Old)\n",
-		After:  "			xid = uninstall(tx, id, e.Old)\n"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

@@ -69,7 +69,7 @@ const all uint32 = 0
 
 type manager struct {
 	counters app.Table[uint32, counters]
-	paths    app.Table[uint64, row]               // by their numbers
+	paths    app.Table[uint64, *row]              // by their numbers; as they are stored, so not to be modified: see load
 	progress app.Table[uint64, uint64]            // of what is being, or has been, installed; see progress
 	names    app.Map[uint32, string, uint64]      // numbers of paths, by name
 	nodes    app.Map[uint32, app.Switch, line]    // switches that were up once
@@ -116,7 +116,7 @@ func New() *app.App {
 	a := app.New(Name).Whole()
 	m := &manager{
 		counters: app.NewTable[uint32, counters](a, "counters"),
-		paths:    app.NewTable[uint64, row](a, "paths", app.Remembers(maxKnown)),
+		paths:    app.NewTable[uint64, *row](a, "paths", app.Remembers(maxKnown)),
 		progress: app.NewTable[uint64, uint64](a, "progress"),
 		names:    app.NewMap[uint32, string, uint64](a, "names"),
 		nodes:    app.NewMap[uint32, app.Switch, line](a, "nodes"),

@@ -17,9 +17,11 @@ func (p progress) waiting() int  { return int(p & hasEntered) }
 // behindFirst is how many hops are confirmed before frames enter.
 func (r *route) behindFirst() int { return len(r.Hops) - 1 + len(r.Backup) }
 
-// load returns a path.
+// load returns a copy of a path.
 func (v *visit) load(id uint64) (r row, there bool) {
-	if r, there = v.paths.Get(v.tx, id); there {
+	stored, there := v.paths.Get(v.tx, id)
+	if there {
+		r = *stored
 		v.advance(id, &r)
 	}
 	return r, there
@@ -30,16 +32,21 @@ func (v *visit) advance(id uint64, r *row) {
 	if r.Phase != laying {
 		return
 	}
-	counted := false
-	if r.waiting, counted = v.counted(id, r.Next); !counted {
-		r.waiting = r.Next.behindFirst()
-	}
+	r.waiting = v.unconfirmed(id, r.Next)
 	switch r.waiting {
 	case hasEntered:
 		r.Live, r.Next, r.Phase = r.Next, nil, steady
 	case 0:
 		r.Phase = entering
 	}
+}
+
+// unconfirmed returns how many hops of a route wait: all, as long as none is counted.
+func (v *visit) unconfirmed(id uint64, next *route) int {
+	if waiting, counted := v.counted(id, next); counted {
+		return waiting
+	}
+	return next.behindFirst()
 }
 
 // counted returns how many hops of a route wait, if the progress of the path is that of the route.
@@ -59,5 +66,5 @@ func (v *visit) store(id uint64, r *row) {
 	} else if _, counted := v.counted(id, r.Next); counted || r.waiting != r.Next.behindFirst() {
 		v.progress.Put(v.tx, id, progressOf(r.Next.Number, r.waiting))
 	}
-	v.paths.Put(v.tx, id, as)
+	v.paths.Put(v.tx, id, &as)
 }

@@ -151,7 +151,9 @@ func (v *visit) send(id app.Switch, l *kept) {
 	if !l.Up || l.Sent > 0 || l.First == l.Next {
 		return
 	}
-	m := model.Change{Switch: id, Owner: Name, Number: l.Change + 1}
+	const usual = 24 // bytes of a step
+	m := model.Change{Switch: id, Owner: Name, Number: l.Change + 1,
+		Steps: make(model.Steps, 0, usual*min(l.Waiting, model.MaxSteps))}
 	steps := 0
 	for number, b := range v.ops.All(v.tx, id) {
 		v.some = opsOf(v.some[:0], id, b)
@@ -283,7 +285,7 @@ func (v *visit) nodeForgotten(m model.NodeForgotten) error {
 	v.gone.Put(v.tx, all, m.Switch, true)
 	v.line(m.Switch).Checked = l.First
 	for id, r := range v.paths.All(v.tx) {
-		if v.advance(id, &r); r.Live != nil && r.Live.Hops[0].Switch == m.Switch {
+		if v.advance(id, r); r.Live != nil && r.Live.Hops[0].Switch == m.Switch {
 			v.todo.Put(v.tx, all, id, true)
 		}
 	}

@@ -135,6 +135,7 @@ func (v *visit) find(p *model.Path) (route, error) {
 
 // hops are the switches of a way.
 func hops(p *model.Path, way paths.Path) (list []hop) {
+	list = make([]hop, 0, len(way.Links)+1)
 	in := p.From.Port
 	for _, l := range way.Links {
 		list = append(list, hop{Switch: l.From.Switch, In: in, Out: l.From.Port})

@@ -20,8 +20,10 @@ type holders struct {
 	keys    []string
 }
 
-func (n *node) holders(tx *app.Tx, id app.Switch, s state) *holders {
-	h := &holders{node: n, tx: tx, id: id, state: s}
+// holders expects so many steps.
+func (n *node) holders(tx *app.Tx, id app.Switch, s state, steps int) *holders {
+	const usual = 32 // bytes of a key
+	h := &holders{node: n, tx: tx, id: id, state: s, edits: make([]edit, 0, steps), bytes: make([]byte, 0, usual*steps)}
 	for _, b := range n.pending.All(tx, id) {
 		for _, e := range b.Edits {
 			if e.Remove {

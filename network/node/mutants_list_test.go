@@ -12,6 +12,18 @@ var mutants = []mutation.Bug{
 		Before: "			n.revert(tx, id, &s, &e)\n", After: "			_ = e\n"},
 	{Name: "attempt a batch again for an entry that it removes", File: "network/node/node.go",
 		Before: "		if b.removes(key) {\n", After: "		if b.removes(key) && b.Barrier == 0 {\n"},
+	{Name: "leave the other entries of a step that is refused", File: "network/node/node.go",
+		Before: "			if there { // else a later", After: "			if false { // else a later"},
+	{Name: "lose what a refused entry was to replace", File: "network/node/node.go",
+		Before: "			xid = n.install(tx, id, s.Generation, key, e.Old)\n",
+		After:  "			xid = uninstall(tx, id, e.Old)\n"},
+	{Name: "install again what a later step removes", File: "network/node/node.go",
+		Before: "		case next != nil:\n			f = *next.Old", After: "		case next != nil && e.Old == nil:\n			f = *next.Old"},
+	{Name: "leave what a later step was to remove", File: "network/node/node.go",
+		Before: "				xid = uninstall(tx, id, &f)\n			}\n		case e.Old",
+		After:  "				_ = f\n			}\n		case e.Old"},
+	{Name: "leave the group of a refused entry", File: "network/node/node.go",
+		Before: "			n.release(tx, id, f.Group)\n		}\n		if start", After: "			_ = f\n		}\n		if start"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

@@ -10,5 +10,6 @@ import (
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
-	mutation.TestNoticed(t, "../..", "github.com/holdfast-sdn/holdfast", "./network/node", mutants)
+	mutation.TestNoticed(t, "../..", "github.com/holdfast-sdn/holdfast", "./network/node", mutants,
+		mutation.Rapid...)
 }

@@ -140,7 +140,8 @@ func (n *node) change(tx *app.Tx, m model.Change) error {
 		return fmt.Errorf("%s asks switch %v for a change before the last one is answered: send one after the other",
 			m.Owner, m.Switch)
 	}
-	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s)
+	const usual = 12 // bytes of a step
+	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s, min(1+len(m.Steps)/usual, model.MaxSteps))
 	index := -1
 	for step, err := range m.Steps.All() {
 		if index++; err == nil && index == model.MaxSteps {

@@ -127,8 +127,8 @@ func drawSteps(t *rapid.T, on table) (steps []model.Step) {
 	return steps
 }
 
-// A refused step leaves nothing and takes nothing away: what the switch has, and what it gets when it comes up again, is
-// what the other steps make of what there was before.
+// A refused step leaves nothing and takes nothing away: what the switch has, and gets when it comes up again, is what
+// the other steps make of what there was before.
 func TestRefusedStepsAreTakenBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := newOwner(t)
