@@ -87,7 +87,14 @@ type manager struct {
 		to      map[app.Switch]*paths.Distances // at most maxDistances of them
 	}
 	needs app.Cells
+
+	// Memory that is used again, since handlers run one after the other: for ops that are read, and of lists of lines.
+	some  []op
+	fresh [][]op // at most maxFresh
 }
+
+// maxFresh bounds the lists of ops that are kept, which have about maxRow each.
+const maxFresh = 64
 
 // maxKnown bounds the paths that are kept in memory: those that are being installed are read several times. A path has
 // two numbers.
@@ -156,7 +163,6 @@ type visit struct {
 	tx    *app.Tx
 	c     counters
 	lines map[app.Switch]*kept // of switches for which something may wait now
-	some  []op                 // used again
 	err   error
 }
 

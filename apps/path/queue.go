@@ -80,8 +80,8 @@ func opsOf(list []op, id app.Switch, b []byte) []op {
 	return list
 }
 
-// line is what waits for a switch: ops in rows of at most model.MaxSteps, those of a transaction together. As many rows
-// are on their way as fit in one change. The next ones are sent when the switch has confirmed that, so changes grow by
+// line is what waits for a switch: ops in rows of at most maxRow, those of a transaction together. As many rows are on
+// their way as fit in one change. The next ones are sent when the switch has confirmed that, so changes grow by
 // themselves under load.
 type line struct {
 	_           struct{} `cbor:",toarray"`
@@ -115,6 +115,9 @@ func (v *visit) line(id app.Switch) *kept {
 // push has a switch do something after all that waits for it.
 func (v *visit) push(o *op) {
 	l := v.line(o.Hop.Switch)
+	if n := len(v.fresh); l.fresh == nil && n > 0 {
+		l.fresh, v.fresh = v.fresh[n-1], v.fresh[:n-1]
+	}
 	l.fresh = append(l.fresh, *o)
 	if !l.Up {
 		v.await(quiet)
@@ -123,11 +126,15 @@ func (v *visit) push(o *op) {
 
 // write writes what was pushed.
 func (v *visit) write(id app.Switch, l *kept) {
-	for some := range slices.Chunk(l.fresh, model.MaxSteps) {
+	for some := range slices.Chunk(l.fresh, maxRow) {
 		v.putOps(id, l.Next, some)
 		l.Next++
 	}
-	l.Waiting, l.fresh = l.Waiting+len(l.fresh), nil
+	l.Waiting += len(l.fresh)
+	if 0 < cap(l.fresh) && cap(l.fresh) <= 2*maxRow && len(v.fresh) < maxFresh {
+		v.fresh = append(v.fresh, l.fresh[:0])
+	}
+	l.fresh = nil
 }
 
 // putOps writes a row of ops; without any it is deleted.
@@ -143,6 +150,13 @@ func (v *visit) putOps(id app.Switch, number uint64, list []op) {
 	v.ops.Put(v.tx, id, number, b)
 }
 
+const (
+	// maxRow bounds the ops of a row, so that one always fits in a change.
+	maxRow = maxChange / model.MaxFlows
+	// maxChange bounds the flow entries of a change, and with them the transaction in which they are sent.
+	maxChange = 4096
+)
+
 // transitPriority is that of the entries for tags. Other applications match no tag of a path, unless they match all.
 const transitPriority = 65_000
 
@@ -154,15 +168,19 @@ func (v *visit) send(id app.Switch, l *kept) {
 	const usual = 24 // bytes of a step
 	m := model.Change{Switch: id, Owner: Name, Number: l.Change + 1,
 		Steps: make(model.Steps, 0, usual*min(l.Waiting, model.MaxSteps))}
-	steps := 0
+	steps, flows := 0, 0
 	for number, b := range v.ops.All(v.tx, id) {
 		v.some = opsOf(v.some[:0], id, b)
-		if steps += len(v.some); steps > model.MaxSteps {
-			break
-		}
+		before := m.Steps
+		steps += len(v.some)
 		for i := range v.some {
 			s := v.step(&v.some[i])
 			m.Steps = m.Steps.With(&s)
+			flows += atMost(&s)
+		}
+		if l.Sent > 0 && (steps > model.MaxSteps || flows > maxChange) {
+			m.Steps = before
+			break
 		}
 		l.Sent = number + 1
 	}
@@ -187,6 +205,14 @@ func (v *visit) step(o *op) model.Step {
 		s.Class, s.Priority, s.Tag, s.Push = r.Path.Class, r.Path.Priority, 0, o.Tag
 	}
 	return s
+}
+
+// atMost bounds the flow entries that a step needs: one for each version of IP, and more for ranges of ports.
+func atMost(s *model.Step) int {
+	if s.Class.SourcePorts == "" && s.Class.DestinationPorts == "" {
+		return 2
+	}
+	return model.MaxFlows
 }
 
 // changed takes the answer of a switch.
@@ -214,15 +240,16 @@ func (v *visit) changed(m model.Changed) error {
 	return nil
 }
 
-// take removes what is on its way to a switch from what waits for it.
-func (v *visit) take(id app.Switch, l *kept) (list []op) {
+// take removes what is on its way to a switch from what waits for it. The list is valid until send.
+func (v *visit) take(id app.Switch, l *kept) []op {
+	list := v.some[:0]
 	for ; l.First < l.Sent; l.First++ {
 		if b, there := v.ops.Get(v.tx, id, l.First); there {
 			list = opsOf(list, id, b)
 			v.ops.Delete(v.tx, id, l.First)
 		}
 	}
-	l.Sent = 0
+	v.some, l.Sent = list, 0
 	l.Waiting -= len(list)
 	return list
 }

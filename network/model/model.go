@@ -34,7 +34,7 @@ type Entry struct {
 
 // Bounds of changes and entries. What exceeds them is refused.
 const (
-	MaxSteps   = 128    // of a change
+	MaxSteps   = 512    // of a change
 	MaxEntries = 16_384 // flow entries of a switch
 	MaxFlows   = 32     // flow entries that a switch needs for an Entry, because of ranges of ports
 )
