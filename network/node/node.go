@@ -289,7 +289,7 @@ func (n *node) takeBack(tx *app.Tx, id app.Switch, s *state, edits []edit, steps
 		case next != nil:
 			f = *next.Old // what e has installed: after a removal that is undone, none stays
 			if next.Old = e.Old; next.Remove && next.Old == nil {
-				xid = uninstall(tx, id, &f)
+				xid = uninstall(tx, id, &f) // so that the switch confirms that it does not have it
 			}
 		case e.Old != nil:
 			xid = n.install(tx, id, s.Generation, key, e.Old)
