@@ -26,10 +26,13 @@ type load struct {
 	asks *app.App
 	seqs [17]uint64
 	up   int
+	now  int64
 
 	entries, bytes, commands int // of the log, and for switches
 
-	singly bool // paths are asked for one by one
+	singly bool   // paths are asked for one by one
+	local  bool   // they begin and end at the same switch
+	ports  string // of the frames; "": any
 }
 
 const loadSwitches, together = 16, 64
@@ -50,7 +53,8 @@ func newLoad(tb testing.TB, singly bool) *load {
 	var err error
 	l.core, err = ledger.New([]ledger.Application{l.wire, l.asks, node.New(), New()}, ledger.Limits{})
 	l.must(err)
-	l.must(l.core.Lead(1, 1000))
+	l.now = 1000
+	l.must(l.core.Lead(1, l.now))
 	features := of13.FeaturesReply{}
 	up := experimenter.SwitchUp{Features: features.Append(nil, 0)}.Append(nil, openflow.Version13)
 	var links wired
@@ -87,6 +91,13 @@ func (l *load) ask(tx *app.Tx, r app.Request) (app.Response, error) {
 		m.Paths = append(m.Paths, model.Path{Name: fmt.Sprintf("p%d", i),
 			From: app.PortOf{Switch: from, Port: 1}, To: app.PortOf{Switch: from + 1 + app.Switch(i/3%2), Port: 2},
 			Class: packet.Class{Destination: fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&0xff, i&0xff)}})
+		p := &m.Paths[len(m.Paths)-1]
+		if l.local {
+			p.To.Switch = from
+		}
+		if l.ports != "" {
+			p.Class.Protocol, p.Class.DestinationPorts = "udp", l.ports
+		}
 	}
 	if !l.singly {
 		return app.Response{}, app.Emit(tx, m)
@@ -108,15 +119,24 @@ func (l *load) event(id app.Switch, msg []byte) {
 	l.must(l.core.Event(id, 1, l.seqs[id], msg))
 }
 
-// drain commits all that there is, and has the switches confirm it.
+// drain commits all that there is, and has the switches confirm it. Timers that are due soon fire.
 func (l *load) drain() {
+	type reply struct {
+		from app.Switch
+		msg  []byte
+	}
+	var replies []reply
 	for {
 		for _, f := range l.core.Failures() {
 			l.tb.Fatalf("%s: %v", f.App, f.Err)
 		}
 		entry, ok := l.core.Cut()
 		if !ok {
-			return
+			l.now += int64(2 * quiet)
+			l.core.Tick(l.now)
+			if entry, ok = l.core.Cut(); !ok {
+				return
+			}
 		}
 		l.entries, l.bytes = l.entries+1, l.bytes+len(entry)
 		l.must(l.core.Commit(entry))
@@ -127,12 +147,35 @@ func (l *load) drain() {
 				msg, after, err := openflow.Next(rest)
 				l.must(err)
 				if rest = after; msg[1] == of13.TypeBarrierRequest {
-					l.event(r.Switch, (&of13.BarrierReply{}).Append(nil, openflow.XID(msg)))
+					replies = append(replies, reply{r.Switch, (&of13.BarrierReply{}).Append(nil, openflow.XID(msg))})
 				}
 			}
 			if r.Count > 0 {
 				l.must(l.core.Done(r.Switch, r.Epoch, r.First+uint64(r.Count)-1))
 			}
+		}
+		for ; len(replies) > 0 && l.core.Room(); replies = replies[1:] {
+			l.event(replies[0].from, replies[0].msg)
+		}
+	}
+}
+
+// Paths of which each needs many flow entries are not refused because they are sent to a switch, or to all switches,
+// together.
+func TestPathsOfRangesWaitTogether(t *testing.T) {
+	for _, local := range []bool{true, false} {
+		l := newLoad(t, false)
+		l.ports = "1-65534" // 30 flow entries
+		l.local = local
+		paths := 2048
+		if local {
+			paths = together // nothing else happens at these switches
+		}
+		for first := 0; first < paths; first += together {
+			l.call(l.asks, "PUT /{first}", app.Request{Values: map[string]string{"first": fmt.Sprint(first)}})
+		}
+		if l.drain(); l.up != paths {
+			t.Errorf("%d of %d paths are up", l.up, paths)
 		}
 	}
 }

@@ -163,6 +163,7 @@ type visit struct {
 	tx    *app.Tx
 	c     counters
 	lines map[app.Switch]*kept // of switches for which something may wait now
+	flows int                  // entries that switches are sent now
 	err   error
 }
 
@@ -209,7 +210,9 @@ func (v *visit) timer(m app.Timer) error {
 	case timerDrain:
 		v.drained()
 	case timerTurn:
-		if v.c.Turn = 0; v.turn() {
+		v.c.Turn = 0
+		v.resume()
+		if v.turn() {
 			v.c.Turn = 0 // sooner than what has been found needs
 			v.await(1)
 		}

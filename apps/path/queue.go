@@ -150,17 +150,14 @@ func (v *visit) putOps(id app.Switch, number uint64, list []op) {
 	v.ops.Put(v.tx, id, number, b)
 }
 
-const (
-	// maxRow bounds the ops of a row, so that one always fits in a change.
-	maxRow = maxChange / model.MaxFlows
-	// maxChange bounds the flow entries of a change, and with them the transaction in which they are sent.
-	maxChange = 4096
-)
+// maxRow bounds the ops of a row, so that one always fits in a change.
+const maxRow = model.MaxChanged / model.MaxFlows
 
 // transitPriority is that of the entries for tags. Other applications match no tag of a path, unless they match all.
 const transitPriority = 65_000
 
-// send sends a switch what waits for it, if nothing is on its way.
+// send sends a switch what waits for it, if nothing is on its way. What would make the transaction too large is sent in
+// a later turn.
 func (v *visit) send(id app.Switch, l *kept) {
 	if !l.Up || l.Sent > 0 || l.First == l.Next {
 		return
@@ -168,28 +165,47 @@ func (v *visit) send(id app.Switch, l *kept) {
 	const usual = 24 // bytes of a step
 	m := model.Change{Switch: id, Owner: Name, Number: l.Change + 1,
 		Steps: make(model.Steps, 0, usual*min(l.Waiting, model.MaxSteps))}
-	steps, flows := 0, 0
+	steps, flows, full := 0, 0, false
 	for number, b := range v.ops.All(v.tx, id) {
 		v.some = opsOf(v.some[:0], id, b)
-		before := m.Steps
-		steps += len(v.some)
+		before, all := m.Steps, flows
 		for i := range v.some {
 			s := v.step(&v.some[i])
 			m.Steps = m.Steps.With(&s)
-			flows += atMost(&s)
+			all += atMost(&s)
 		}
-		if l.Sent > 0 && (steps > model.MaxSteps || flows > maxChange) {
+		full = steps+len(v.some) > model.MaxSteps || v.flows+all > model.MaxChanged
+		if full && v.flows+flows > 0 {
 			m.Steps = before
 			break
 		}
+		steps, flows = steps+len(v.some), all
 		l.Sent = number + 1
 	}
-	if steps == 0 { // all that waited was given up
+	v.flows += flows
+	switch {
+	case steps > 0:
+		l.Change++
+		v.fail(app.Emit(v.tx, m))
+	case full:
+		v.await(1)
+	default: // all that waited was given up
 		l.First = l.Next
-		return
 	}
-	l.Change++
-	v.fail(app.Emit(v.tx, m))
+}
+
+// resume has switches sent what was too large for the transactions before.
+func (v *visit) resume() {
+	for id, l := range v.nodes.All(v.tx, all) {
+		if !l.Up || l.Sent > 0 || l.First == l.Next {
+			continue
+		}
+		if len(v.lines) > maxLines {
+			v.await(1)
+			return
+		}
+		v.line(id)
+	}
 }
 
 // step is an op as the entry that it changes.
@@ -209,10 +225,13 @@ func (v *visit) step(o *op) model.Step {
 
 // atMost bounds the flow entries that a step needs: one for each version of IP, and more for ranges of ports.
 func atMost(s *model.Step) int {
-	if s.Class.SourcePorts == "" && s.Class.DestinationPorts == "" {
-		return 2
+	switch c := &s.Class; {
+	case c.SourcePorts != "" || c.DestinationPorts != "":
+		return model.MaxFlows
+	case s.Tag > 0 || c.Source != "" || c.Destination != "":
+		return 1
 	}
-	return model.MaxFlows
+	return 2
 }
 
 // changed takes the answer of a switch.

@@ -35,6 +35,7 @@ type Entry struct {
 // Bounds of changes and entries. What exceeds them is refused.
 const (
 	MaxSteps   = 512    // of a change
+	MaxChanged = 1024   // flow entries that a change installs and removes: each takes about 1 KiB of a transaction
 	MaxEntries = 16_384 // flow entries of a switch
 	MaxFlows   = 32     // flow entries that a switch needs for an Entry, because of ranges of ports
 )

@@ -60,6 +60,10 @@ func (h *holders) step(owner string, index int, m *model.Step) (first uint32, er
 		return 0, err
 	}
 	start, added, install := len(h.edits), 0, flows[:0]
+	if start+len(flows) > model.MaxChanged {
+		return 0, fmt.Errorf("switch %v: the steps before it change %d flow entries, and at most %d are possible: use "+
+			"another change", h.id, start, model.MaxChanged)
+	}
 	h.keys = h.keys[:0]
 	for _, f := range flows {
 		f.Owner, f.ID = owner, m.ID

@@ -280,3 +280,25 @@ func TestOwnersAreTold(t *testing.T) {
 	o.confirm(t, sent)
 	o.told(t, model.Changed{Switch: 1, Owner: "a", Number: 4})
 }
+
+// A step that would make a change too large for one transaction is refused.
+func TestChangesAreBounded(t *testing.T) {
+	o := newOwner(t)
+	o.confirm(t, o.net.SwitchUp(1))
+	o.got = nil
+	var steps []model.Step
+	flows := 0
+	for i := range model.MaxSteps {
+		s := model.Step{ID: uint64(i), Entry: entry(byte(i))}
+		s.Protocol, s.DestinationPorts = "tcp", "1-65534"
+		s.In = app.Port(1 + i/256)
+		flows = len(flowsOf(s))
+		steps = append(steps, s)
+	}
+	o.confirm(t, o.ask(t, "a", 1, steps...))
+	refused := o.got[0].(model.Changed).Refused
+	if fit := model.MaxChanged / flows; len(refused) != len(steps)-fit || refused[0].Step != fit {
+		t.Errorf("%d of %d steps of %d flow entries are refused", len(refused), len(steps), flows)
+	}
+	o.knows(t, fmt.Sprintf(`{"up":true,"entries":{"a":%d},"outstanding_steps":{}}`, model.MaxChanged/flows*flows))
+}
