@@ -69,7 +69,7 @@ const all uint32 = 0
 
 type manager struct {
 	counters app.Table[uint32, counters]
-	paths    app.Table[uint64, *row]              // by their numbers; as they are stored, so not to be modified: see load
+	paths    app.Table[uint64, *row]              // by their numbers; not to be modified: see load
 	progress app.Table[uint64, uint64]            // of what is being, or has been, installed; see progress
 	names    app.Map[uint32, string, uint64]      // numbers of paths, by name
 	nodes    app.Map[uint32, app.Switch, line]    // switches that were up once
