@@ -20,7 +20,7 @@ type holders struct {
 	keys    []string
 }
 
-// holders expects so many steps.
+// holders returns those of a change that has about so many steps.
 func (n *node) holders(tx *app.Tx, id app.Switch, s state, steps int) *holders {
 	const usual = 32 // bytes of a key
 	h := &holders{node: n, tx: tx, id: id, state: s, edits: make([]edit, 0, steps), bytes: make([]byte, 0, usual*steps)}
