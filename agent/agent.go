@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -38,7 +37,7 @@ import (
 // Config has the addresses and the bounds of an agent. Zero fields take the defaults.
 type Config struct {
 	Listen      net.Listener     // for switches; Run closes it. May be nil when Serve is used
-	Controllers []string         // addresses; each is dialled once for each switch
+	Controllers []string         // addresses; each is dialled once
 	Logger      *slog.Logger     // default: no log
 	Now         func() time.Time // epochs are made from it; default time.Now
 	// Dial opens a connection to a controller; its context ends after two seconds. Default: TCP.
@@ -126,8 +125,7 @@ type Agent struct {
 	incidents *incident.Log
 	// conns are the connections of switches, with those that are in the handshake; served are those behind it.
 	conns, served *quota.Places[net.Conn]
-	id            uint64                  // random
-	pairs         heartbeat.Pairs[string] // by the address of the controller
+	trunks        trunks
 
 	mu      sync.Mutex // guards the fields below; never locked while a device's mu is held
 	ctx     context.Context
@@ -142,10 +140,11 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger),
-		id: rand.Uint64(), conns: quota.New[net.Conn](2 * cfg.MaxSwitches),
-		served:  quota.New[net.Conn](cfg.MaxSwitches),
-		devices: map[openflow.DatapathID]*device{}}, nil
+	a := &Agent{cfg: cfg, log: cfg.Logger, incidents: incident.New(cfg.Logger),
+		conns: quota.New[net.Conn](2 * cfg.MaxSwitches), served: quota.New[net.Conn](cfg.MaxSwitches),
+		devices: map[openflow.DatapathID]*device{}}
+	a.trunks = trunks{a: a, of: map[string]*dialled{}}
+	return a, nil
 }
 
 // Run is New and Agent.Run.

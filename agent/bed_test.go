@@ -252,7 +252,13 @@ func (m *member) CommandsDone(_ *southbound.Session, epoch, seq uint64) {
 	}
 }
 
-func (m *member) Events(s *southbound.Session, b southbound.Batch) error {
+func (m *member) Events(list []southbound.Delivery) {
+	for _, d := range list {
+		d.Done(m.events(d.Session, d.Batch))
+	}
+}
+
+func (m *member) events(s *southbound.Session, b southbound.Batch) error {
 	if m.g.stall != nil {
 		<-m.g.stall
 	}

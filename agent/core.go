@@ -32,7 +32,6 @@ type Core struct {
 	acked  experimenter.Ack // the newest event that a master has acknowledged
 	lens   []int            // scratch of FromSwitch
 
-	agent      uint64 // the id of the process
 	generation uint64 // the highest of any claim
 	claimed    bool   // there was a master
 	master     *Peer  // nil when none is connected
@@ -279,7 +278,6 @@ func (c *Core) attach() experimenter.Attach {
 		NextEvent:   last + 1,
 		CommandDone: c.commands.done,
 		Version:     experimenter.Version(c.generation),
-		Agent:       c.agent,
 	}
 }
 

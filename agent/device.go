@@ -35,13 +35,13 @@ type device struct {
 	changed *sync.Cond // wakes readers that wait for room, and diallers that wait, see Controller.Dial
 	session *Session
 	links   []*link
-	due     []*outlet // have something to write
+	due     []writable // have something to write
 	traces  traces
 }
 
 func newDevice(a *Agent, id openflow.DatapathID) *device {
 	d := &device{a: a, id: id, log: a.log.With("switch", id), traces: traces{to: a.cfg.Tracer},
-		session: NewSession(a.id, a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
+		session: NewSession(a.cfg.BufferEvents, a.cfg.BufferBytes, a.cfg.CommandBytes, len(a.cfg.Controllers))}
 	d.changed = sync.NewCond(&d.mu)
 	for i, c := range d.session.Controllers() {
 		d.links = append(d.links, &link{Controller: c, d: d, address: a.cfg.Controllers[i]})

@@ -25,7 +25,13 @@ type logger struct {
 func (l *logger) Attached(s *southbound.Session)                   { s.Claim(1, southbound.Resume{}) }
 func (l *logger) Detached(*southbound.Session, error)              {}
 func (l *logger) CommandsDone(*southbound.Session, uint64, uint64) {}
-func (l *logger) Events(s *southbound.Session, b southbound.Batch) error {
+func (l *logger) Events(list []southbound.Delivery) {
+	for _, d := range list {
+		d.Done(l.events(d.Session, d.Batch))
+	}
+}
+
+func (l *logger) events(s *southbound.Session, b southbound.Batch) error {
 	last := b.First + uint64(b.Count) - 1
 	s.Acknowledge(b.Epoch, last)
 	if l.command != nil && last > 1 {

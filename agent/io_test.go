@@ -226,11 +226,12 @@ func TestFullBufferLosesNothing(t *testing.T) {
 	}
 }
 
+// A controller that is not done with events gets a window of them, and the others later.
 func TestControllerThatDoesNotRead(t *testing.T) {
 	g := &group{t: t, stall: make(chan struct{})}
 	m := g.start(t)
 	g.lead(m)
-	b := startAgent(t, agent.Config{Controllers: []string{m.addr}, WriteTimeout: 300 * time.Millisecond})
+	b := startAgent(t, agent.Config{Controllers: []string{m.addr}})
 	sw := dialSwitch(t, b.addr, 7)
 	big := make([]byte, 60000)
 	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: big}
@@ -242,13 +243,16 @@ func TestControllerThatDoesNotRead(t *testing.T) {
 			}
 		}
 	}()
-	b.log.Line(t, "does not read")
+	await.Until(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
+	if n := b.status().Counters.Sent; n > 20 {
+		t.Errorf("%d events of 60 kB are sent", n)
+	}
 	close(g.stall)
 	await.Until(t, "all events after all", func() bool { return len(g.events()) == 401 })
 }
 
-// The refusal arrives while the agent writes events that the controller does not read.
-func TestRefusedWhileWriting(t *testing.T) {
+// The refusal arrives while events wait for a controller that does not take them.
+func TestRefusedWhileEventsWait(t *testing.T) {
 	ln := listen(t)
 	defer ln.Close()
 	b := startAgent(t, agent.Config{Controllers: []string{ln.Addr().String()}})
@@ -256,7 +260,7 @@ func TestRefusedWhileWriting(t *testing.T) {
 	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: make([]byte, 60000)}
 	msg := p.Append(nil, 0)
 	go func() {
-		for range 400 { // 24 MB: more than the buffers of the sockets
+		for range 40 {
 			if _, err := sw.conn.Write(msg); err != nil {
 				return
 			}
@@ -267,14 +271,17 @@ func TestRefusedWhileWriting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	await.Until(t, "there is much to write", func() bool { return b.status().HeldBytes > 16<<20 })
+	say := func(b []byte) {
+		conn.Write(append(experimenter.Stream{ID: 1, Kind: experimenter.StreamData, Number: uint32(len(b))}.Append(nil),
+			b...))
+	}
+	await.Until(t, "there is much to write", func() bool { return b.status().HeldBytes > 1<<20 })
 	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)),
 		of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
-	conn.Write(role.Append(hello.Append(nil, 1), 2))
-	await.Until(t, "the writer is busy", func() bool { return b.status().Counters.Sent > 10 })
-	time.Sleep(100 * time.Millisecond) // until the buffers of the sockets are full
+	say(role.Append(hello.Append(nil, 1), 2))
+	await.Until(t, "events are sent", func() bool { return b.status().Counters.Sent > 0 })
 	refuse := experimenter.Refuse{Reason: experimenter.ReasonStaleEpoch, Epoch: b.status().Epoch}
-	conn.Write(refuse.Append(nil, of13.Version))
+	say(refuse.Append(nil, of13.Version))
 	<-sw.done // the agent closes the connection, to begin a new epoch
 	b.log.Line(t, "it refuses the switch: stale epoch")
 }

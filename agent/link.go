@@ -6,11 +6,9 @@ import (
 	"io"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/ofconn"
-	"github.com/holdfast-sdn/holdfast/internal/rawconn"
+	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -87,43 +85,26 @@ func (l *link) waitToDial(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// run makes the connection, serves it until it ends, and returns why it ended.
+// run opens a stream, serves it until it ends, and returns why it ended.
 func (l *link) run(ctx context.Context) error {
 	d := l.d
-	patient, late := context.WithTimeout(ctx, dialTimeout)
-	conn, err := d.a.cfg.Dial(patient, l.address)
-	late()
-	if err != nil {
+	s := &lane{d: d, l: l, over: make(chan struct{})}
+	var pair *heartbeat.Pair
+	var err error
+	if s.Stream, pair, err = d.a.trunks.open(ctx, l.address, s); err != nil {
 		return err
 	}
-	conn = rawconn.Of(conn)
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, func() { s.end(ctx.Err()) })
 	defer stop()
-	o := newOutlet(d, conn, l.address)
-	o.ch = l.Controller
-	with := conn.RemoteAddr().String()
-	pair := d.a.pairs.Take(with)
-	defer d.a.pairs.Leave(with)
 	d.mu.Lock()
-	err = l.Up(o, pair)
-	d.unlock()
-	if err != nil {
-		conn.Close()
-		return err
+	if err = l.Up(s, pair); err != nil {
+		s.Close(err)
 	}
-	var writer sync.WaitGroup
-	writer.Go(func() { d.write(o) })
-	in := ofconn.NewReader(ofconn.NewWatched(conn, d.a.cfg.SilentAfter))
-	err = d.read(ctx, o, in, nil)
-	writer.Wait()
-
+	d.unlock()
+	<-s.over
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var no *Refused
-	if o.cause != nil && !errors.As(err, &no) { // after a REFUSE a busy writer fails too, because of it
-		err = o.cause
-	}
-	return err
+	return s.err
 }
 
 // announce logs a connection that lasts. The caller holds the device's mu.

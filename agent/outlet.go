@@ -32,6 +32,13 @@ type outlet struct {
 	rest   []byte // of buf; it is written before anything else
 }
 
+// writable is what a device writes: the outlet of a switch, or the stream to a controller. due is guarded by its mu.
+type writable interface {
+	push()   // writes what it takes without waiting; the device's mu is not locked
+	signal() // leaves it to the writer
+	undue()  // it is not in device.due any more
+}
+
 // channel is the session's end of a connection: a Switch or a Controller.
 type channel interface {
 	Input(batch []byte) (rest []byte, err error)
@@ -62,6 +69,8 @@ func (o *outlet) Close(cause error) {
 	o.conn.Close()
 }
 
+func (o *outlet) undue() { o.due = false }
+
 func (o *outlet) signal() {
 	select {
 	case o.wake <- struct{}{}:
@@ -74,7 +83,8 @@ func (d *device) unlock() {
 	for len(d.due) > 0 {
 		last := len(d.due) - 1
 		o := d.due[last]
-		d.due[last], d.due, o.due = nil, d.due[:last], false
+		d.due[last], d.due = nil, d.due[:last]
+		o.undue()
 		d.mu.Unlock()
 		o.push()
 		d.mu.Lock()
@@ -85,7 +95,7 @@ func (d *device) unlock() {
 // leave leaves what is due to the writers. The caller has locked mu, and is about to wait.
 func (d *device) leave() {
 	for _, o := range d.due {
-		o.due = false
+		o.undue()
 		o.signal()
 	}
 	clear(d.due)

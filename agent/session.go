@@ -44,11 +44,10 @@ var (
 	errSilent  = errors.New("it leads, and has sent nothing for three heartbeats or more")
 )
 
-// NewSession makes the session of a switch that has never connected, and of the given number of controllers. id is the
-// same for all sessions of a process, and no other's. For maxEvents and maxBytes see NewCore.
-func NewSession(id uint64, maxEvents, maxBytes, commandBytes, controllers int) *Session {
+// NewSession makes the session of a switch that has never connected, and of the given number of controllers. For
+// maxEvents and maxBytes see NewCore.
+func NewSession(maxEvents, maxBytes, commandBytes, controllers int) *Session {
 	s := &Session{core: NewCore(maxEvents, maxBytes), commandBytes: commandBytes}
-	s.core.agent = id
 	for range controllers {
 		s.controllers = append(s.controllers, &Controller{s: s, pause: BackoffFirst, again: 1,
 			pulse: heartbeat.Monitor{Second: true}})
@@ -255,7 +254,7 @@ type Controller struct {
 // served elsewhere.
 func (c *Controller) Dial() bool { return c.rest == 0 && c.s.core.Attachable() }
 
-// Up says that the connection is made. What other connections to the same process send and hear counts for it: pair is
+// Up says that the connection is made. What other streams of the same connection send and hear counts for it: pair is
 // theirs, or nil. An error ends the connection.
 func (c *Controller) Up(line Line, pair *heartbeat.Pair) error {
 	if !c.Dial() {
@@ -319,6 +318,9 @@ func (c *Controller) End(err error) (pause time.Duration, over error) {
 	served := c.lasts
 	if c.peer != nil {
 		c.leave()
+	}
+	if err == errSilent && c.over != errSilent {
+		c.pulse.Lost() // another switch of the same connection has found it
 	}
 	var no *Refused
 	refused := errors.As(err, &no)

@@ -26,7 +26,7 @@ func (l *plainLine) Close(cause error) { l.cause = cause }
 // upSession returns a session of two controllers, with the switch up.
 func upSession(t *testing.T, version uint8) (*Session, *Switch, *plainLine) {
 	t.Helper()
-	s := NewSession(1, 8, 1<<16, 64, 2)
+	s := NewSession(8, 1<<16, 64, 2)
 	l := &plainLine{}
 	sw, err := s.Up(l, 100, shaken(version))
 	if err != nil {
@@ -66,7 +66,7 @@ func refuse(r experimenter.Reason, epoch uint64) error {
 }
 
 func TestDialOnlyWithAnEpoch(t *testing.T) {
-	s := NewSession(1, 8, 1<<16, 64, 1)
+	s := NewSession(8, 1<<16, 64, 1)
 	c := s.Controllers()[0]
 	if c.Dial() || c.Up(&plainLine{}, nil) == nil {
 		t.Error("a controller is dialled before there is an epoch")

@@ -11,11 +11,10 @@ import (
 // item is a message from a session to the loop. The comments name the kinds that use a field.
 type item struct {
 	kind       itemKind
-	session    *southbound.Session
-	batch      southbound.Batch  // events
-	done       func(error)       // events
-	epoch, seq uint64            // commandsDone
-	to         ledger.Assignment // attach: by which the switch has moved here; its version is 0 if the session is new
+	session    *southbound.Session   // all but events
+	list       []southbound.Delivery // events
+	epoch, seq uint64                // commandsDone
+	to         ledger.Assignment     // attach: by which the switch has moved here; its version is 0 if the session is new
 }
 
 type itemKind uint8
@@ -32,7 +31,9 @@ func (it *item) reject() {
 	case attach:
 		it.session.Close(errClosing)
 	case events:
-		it.done(errClosing)
+		for _, d := range it.list {
+			d.Done(errClosing)
+		}
 	}
 }
 
@@ -63,18 +64,23 @@ func (h handler) CommandsDone(s *southbound.Session, epoch, seq uint64) {
 	h.put(item{kind: commandsDone, session: s, epoch: epoch, seq: seq})
 }
 
-// Events waits until the loop has executed all of b, so its bytes need no copy.
-func (h handler) Events(s *southbound.Session, b southbound.Batch) error {
-	done := make(chan error, 1)
-	g := h.put(item{kind: events, session: s, batch: b, done: func(err error) { done <- err }})
-	if g == nil {
-		return errClosing
+// Events passes what one read has brought to the loop at once, if there is one loop. Nobody reads into the bytes of a
+// batch until it is done, so they need no copy.
+func (h handler) Events(list []southbound.Delivery) {
+	if !h.c.several() {
+		h.events(list)
+		return
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-g.done: // it was put behind what a replica that ends rejects
-		return errClosing
+	for i := range list {
+		h.events(list[i : i+1])
+	}
+}
+
+// events passes on what is for one group.
+func (h handler) events(list []southbound.Delivery) {
+	it := item{kind: events, session: list[0].Session, list: list}
+	if h.put(it) == nil {
+		it.reject()
 	}
 }
 
@@ -101,7 +107,9 @@ func (g *group) take(it item) {
 	case detach:
 		g.core.Detached(time.Now(), it.session)
 	case events:
-		g.core.Events(it.session, it.batch, it.done)
+		for _, d := range it.list {
+			g.core.Events(d.Session, d.Batch, d.Done)
+		}
 	case commandsDone:
 		g.core.CommandsDone(it.session, it.epoch, it.seq)
 	}

@@ -16,7 +16,6 @@ import (
 // docs/design/control-path.md.
 type agent struct {
 	*channel
-	process  uint64             // see Core.Process
 	block    experimenter.Block // the rest of an EVENTS block, not received yet
 	accepted bool               // it has accepted the claim, so events continue from there
 	fenced   bool               // it has refused the last claim; see State.Fenced

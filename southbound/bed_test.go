@@ -21,12 +21,13 @@ import (
 
 // bed is a server. It records the calls of its handler and the lines of its log.
 type bed struct {
-	t    *testing.T
-	addr string
-	lead bool          // claims every session, in term 1
-	gate chan struct{} // Events waits for it, unless nil
-	fail error         // returned by Events
-	log  await.Log
+	t       *testing.T
+	addr    string
+	lead    bool          // claims every session, in term 1
+	gate    chan struct{} // Events waits for it, unless nil
+	fail    error         // returned by Events
+	handler Handler       // of the server; nil: the bed itself
+	log     await.Log
 
 	mu       sync.Mutex
 	story    []string
@@ -64,7 +65,13 @@ func (b *bed) Attached(s *Session) {
 	}
 }
 
-func (b *bed) Events(s *Session, batch Batch) error {
+func (b *bed) Events(list []Delivery) {
+	for _, d := range list {
+		d.Done(b.events(d.Session, d.Batch))
+	}
+}
+
+func (b *bed) events(s *Session, batch Batch) error {
 	if b.gate != nil {
 		<-b.gate
 	}
@@ -129,7 +136,10 @@ func (b *bed) startOn(ln net.Listener, cfg Config) *bed {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- Serve(ctx, ln, cfg, b) }()
+	if b.handler == nil {
+		b.handler = b
+	}
+	go func() { ended <- Serve(ctx, ln, cfg, b.handler) }()
 	b.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -13,29 +13,60 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
-// conn is the Line of a session over TCP, and its reader.
+// conn is the Line of a session, and its reader. It is a connection of its own, or a stream of the connection of an
+// agent. A connection that turns out to have streams has no session after that.
 type conn struct {
 	session *Session
 	srv     *server
-	net     net.Conn
+	net     io.Closer
+	line    net.Conn // that is net; nil if it is a stream
 	peer    net.Conn // as the listener has returned it
 	remote  string
-	heard   *ofconn.Watched
-	in      *ofconn.Reader
-	out     *ofconn.Writer
+	place   *quota.Place[*conn]
+	stream  *lane           // nil if it is a connection of its own
+	heard   *ofconn.Watched // of the connection, as wrote
+	wrote   *atomic.Uint64  // how often something was written
+	in      inlet
+	out     outlet
 
-	busy         atomic.Bool                   // the reader is in the handler
+	carries      atomic.Bool                   // it has streams
+	busy         atomic.Bool                   // the handler has events, or is called
+	one          [1]Delivery                   // that the handler has
+	finished     chan error                    // capacity 1: it is done with that
 	gone         chan struct{}                 // closed when the session has ended altogether
-	wrote        atomic.Uint64                 // how often something was written
 	asked        struct{ heard, wrote uint64 } // when ask was called last; used by the ticker only
 	turn         int                           // of the echo requests that is for this one; see echoTurns
 	untranslated uint64                        // count of the session when it was last logged; used by the ticker only
 
 	mu    sync.Mutex // guards cause
 	cause error      // why this side closed it
+}
+
+// inlet is where a conn is read: a Reader of package ofconn, or a stream.
+type inlet interface{ Next() ([]byte, error) }
+
+// outlet is where it is written: a Writer of package ofconn, or a stream.
+type outlet interface {
+	Send(parts ...[]byte) error
+	Mark(mark uint64)
+	Close() error
+}
+
+// open makes the session.
+func (c *conn) open() {
+	c.session = NewSession(c)
+	c.session.core.pool = &c.srv.pool
+	c.finished = make(chan error, 1)
+	c.one[0] = Delivery{Session: c.session, Done: func(err error) {
+		select {
+		case c.finished <- err:
+		default: // it was told before
+		}
+	}}
 }
 
 var (
@@ -104,6 +135,13 @@ func (c *conn) run(ctx context.Context) {
 	defer c.out.Close()
 	defer c.net.Close()
 	rest, err := c.handshake(ctx)
+	if err == nil && c.carries.Load() {
+		_ = c.carry(ctx, rest) // its streams tell
+		return
+	}
+	if err == nil && c.stream != nil && c.session.State().Peer != Agent {
+		err = errors.New("a switch without an agent is on a connection of several: only an agent may have one")
+	}
 	if admit := c.srv.cfg.Admit; err == nil && admit != nil {
 		err = admit(ctx, c.peer, c.session.Switch(), c.session.State().Peer == Agent)
 	}
@@ -118,10 +156,8 @@ func (c *conn) run(ctx context.Context) {
 		return
 	}
 	defer c.srv.unregister(c)
-	if process := c.session.Process(); process != 0 {
-		with := agentProcess{c.host(), process}
-		c.session.Share(c.srv.pairs.Take(with))
-		defer c.srv.pairs.Leave(with)
+	if c.stream != nil {
+		c.session.Share(&c.stream.of.pair)
 	}
 	c.call(func() { c.srv.handler.Attached(c.session) })
 	served := c.why() == nil // otherwise the handler has closed it, and says why
@@ -142,7 +178,7 @@ func (c *conn) detach(ctx context.Context, err error, served bool) {
 	ours := c.why() != nil || ctx.Err() != nil
 	down := c.session.End(downReason(err))
 	if down.Kind == Events && !ours {
-		c.call(func() { c.srv.handler.Events(c.session, down.Batch) }) // the session ends anyway
+		_ = c.events(down.Batch) // the session ends anyway
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -210,8 +246,14 @@ func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 				c.out.Close() // after sending the error to the peer
 				return nil, err
 			}
-			if a.Kind == Attached {
+			switch {
+			case a.Kind == Attached:
 				return batch, nil
+			case a.Kind == Carries && c.stream == nil:
+				c.carries.Store(true)
+				return batch, nil
+			case a.Kind == Carries:
+				return nil, errors.New("it opens streams within a stream")
 			}
 		}
 		now := c.session.HeldBytes()
@@ -224,6 +266,9 @@ func (c *conn) handshake(ctx context.Context) ([]byte, error) {
 
 // read passes the messages of the peer to the handler until the connection ends.
 func (c *conn) read(ctx context.Context, batch []byte) error {
+	if c.stream != nil {
+		return c.stream.serve(batch)
+	}
 	for {
 		c.awaitRoom(ctx)
 		for len(batch) > 0 || c.session.More() {
@@ -258,9 +303,7 @@ const roomPoll = 5 * time.Millisecond
 func (c *conn) deliver(a Action) error {
 	switch a.Kind {
 	case Events:
-		c.busy.Store(true)
-		err := c.srv.handler.Events(c.session, a.Batch)
-		c.busy.Store(false)
+		err := c.events(a.Batch)
 		if err != nil && !c.session.Told(a.Batch.Epoch) {
 			err = fmt.Errorf("the controller refuses its events: %w", err)
 			c.Close(err)
@@ -270,6 +313,15 @@ func (c *conn) deliver(a Action) error {
 		c.call(func() { c.srv.handler.CommandsDone(c.session, a.Batch.Epoch, a.Done) })
 	}
 	return nil
+}
+
+// events passes events to the handler, and waits until it is done with them.
+func (c *conn) events(b Batch) error {
+	c.busy.Store(true)
+	defer c.busy.Store(false)
+	c.one[0].Batch = b
+	c.srv.handler.Events(c.one[:])
+	return <-c.finished
 }
 
 // written is called by the writer. Commands to a legacy switch are done when they are written.
@@ -284,6 +336,12 @@ func (c *conn) tick() {
 	if err := c.session.Tick(); err != nil {
 		c.Close(err)
 	}
+	if c.stream != nil {
+		if err := c.stream.stalled(c.srv.cfg.WriteTimeout); err != nil {
+			c.Close(err)
+			c.stream.Stop()
+		}
+	}
 	if n := c.session.Untranslated(); n != c.untranslated {
 		c.untranslated = n
 		id := c.session.Switch()
@@ -293,9 +351,13 @@ func (c *conn) tick() {
 	}
 }
 
-// ask is called every Config.EchoInterval. If nothing was read, or nothing was written, since the last time, it sends
+// ask is called every Config.EchoInterval. If nothing was read from the connection, or nothing was written, since the
+// last time, it sends
 // an echo request: a live peer answers, and hears that this controller is alive even while it does not read.
 func (c *conn) ask() {
+	if c.carries.Load() {
+		return // its streams do
+	}
 	heard, wrote := c.heard.Heard(), c.wrote.Load()
 	if heard == c.asked.heard || wrote == c.asked.wrote {
 		c.session.Echo()
@@ -305,8 +367,19 @@ func (c *conn) ask() {
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.
 func (c *conn) beat() {
-	if err := c.session.Beat(!c.busy.Load()); err != nil {
+	err := c.session.Beat(!c.busy.Load())
+	switch {
+	case err == nil:
+	case c.stream == nil:
 		c.Close(err)
+	default: // all of the connection is silent
+		for _, other := range c.srv.conns() {
+			if other.stream != nil && other.stream.of == c.stream.of {
+				other.session.silence()
+				other.because(err)
+			}
+		}
+		c.stream.of.Close(err)
 	}
 }
 

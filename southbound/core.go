@@ -42,6 +42,9 @@ const (
 	Attached
 	Events
 	CommandsDone
+	// Carries: the peer has opened a connection of several switches (package trunk). What is left is for that; Next
+	// must not be called again.
+	Carries
 )
 
 // ErrNotMaster is returned if a command is sent before Claim, or in an earlier generation.
@@ -81,6 +84,9 @@ func (c *Core) handshake(buf []byte) ([]byte, Action, error) {
 		return nil, Action{}, err
 	}
 	if t, ours := experimenter.Is(msg); ours {
+		if t == experimenter.TypeStream && c.hs.Version == 0 {
+			return buf, Action{Kind: Carries}, nil
+		}
 		if t != experimenter.TypeAttach || c.hs.Version == 0 || c.attach != nil {
 			return rest, Action{}, fmt.Errorf("it sent %s where only HELLO and one ATTACH belong", t)
 		}
@@ -114,7 +120,7 @@ func (c *Core) kind() peer {
 	switch {
 	case c.attach != nil:
 		c.epoch, c.claimed = c.attach.Epoch, c.attach.Version
-		return &agent{channel: &c.channel, process: c.attach.Agent}
+		return &agent{channel: &c.channel}
 	case c.hs.Version == openflow.Version10:
 		return &legacy{channel: &c.channel, fresh: freshTicks, why: "OpenFlow 1.0 without an agent: run one beside it"}
 	case !c.ability.opened:
@@ -325,15 +331,6 @@ func (c *Core) Echo() {
 	}
 }
 
-// Process is what the agent says that its process is; 0 if it says nothing, or the switch has no agent. It is valid
-// once the switch is attached.
-func (c *Core) Process() uint64 {
-	if g, ok := c.peer.(*agent); ok {
-		return g.process
-	}
-	return 0
-}
-
 // Share makes what other sessions with the process of this agent send and hear count for this one.
 func (c *Core) Share(p *heartbeat.Pair) {
 	if g, ok := c.peer.(*agent); ok {
@@ -349,6 +346,13 @@ func (c *Core) Beat(reading bool) error {
 		return g.beat(reading)
 	}
 	return nil
+}
+
+// Silence says that the connection of an agent is silent, as another session of it has found.
+func (c *Core) Silence() {
+	if g, ok := c.peer.(*agent); ok && c.master {
+		g.silent = true
+	}
 }
 
 // keepOut is the largest out that a session keeps for reuse.

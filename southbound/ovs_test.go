@@ -139,7 +139,13 @@ func (n *node) Detached(*Session, error) {
 	n.session = nil
 }
 
-func (n *node) Events(s *Session, b Batch) error {
+func (n *node) Events(list []Delivery) {
+	for _, d := range list {
+		d.Done(n.take(d.Session, d.Batch))
+	}
+}
+
+func (n *node) take(s *Session, b Batch) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.leader != n {

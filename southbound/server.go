@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
@@ -24,7 +25,6 @@ type server struct {
 	incidents *incident.Log
 	places    *quota.Places[*conn]
 	pool      pool
-	pairs     heartbeat.Pairs[agentProcess]
 
 	running sync.WaitGroup
 
@@ -32,12 +32,6 @@ type server struct {
 	all      map[*conn]struct{}
 	attached map[openflow.DatapathID]*conn
 	added    int // how many connections there were
-}
-
-// agentProcess names the process of an agent. A host cannot speak for the process of another one.
-type agentProcess struct {
-	host string
-	id   uint64
 }
 
 // Serve accepts switches and agents on ln until ctx ends, and closes ln. It returns when every session is detached: nil
@@ -86,16 +80,16 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 			continue
 		}
 		c := srv.newConn(nc)
-		place := srv.place(c)
-		if place == nil {
+		if c.place = srv.place(c); c.place == nil {
 			nc.Close()
 			continue
 		}
+		c.out = ofconn.NewWriter(c.line, srv.cfg.SendQueue, srv.cfg.WriteTimeout, c.written)
 		srv.add(c)
 		srv.running.Go(func() {
 			c.run(ctx)
 			srv.remove(c)
-			srv.places.Leave(place)
+			srv.places.Leave(c.place)
 		})
 	}
 }
@@ -117,15 +111,13 @@ func (srv *server) newConn(nc net.Conn) *conn {
 	peer := nc
 	nc = rawconn.Of(nc)
 	heard := ofconn.NewWatched(nc, srv.cfg.SilentAfter)
-	c := &conn{srv: srv, net: nc, peer: peer, remote: nc.RemoteAddr().String(), heard: heard,
-		in: ofconn.NewReader(heard), gone: make(chan struct{})}
-	c.session = NewSession(c)
-	c.session.core.pool = &srv.pool
+	c := &conn{srv: srv, net: nc, line: nc, peer: peer, remote: nc.RemoteAddr().String(), heard: heard,
+		wrote: new(atomic.Uint64), in: ofconn.NewReader(heard), gone: make(chan struct{})}
+	c.open()
 	return c
 }
 
 func (srv *server) add(c *conn) {
-	c.out = ofconn.NewWriter(c.net, srv.cfg.SendQueue, srv.cfg.WriteTimeout, c.written)
 	srv.pool.sessions.Add(1)
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

@@ -228,18 +228,18 @@ func (s *Session) Echo() {
 	s.flush()
 }
 
-// Process is Core.Process.
-func (s *Session) Process() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.Process()
-}
-
 // Share is Core.Share. All sessions that share p have the same caller of Beat.
 func (s *Session) Share(p *heartbeat.Pair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.core.Share(p)
+}
+
+// silence is Core.Silence.
+func (s *Session) silence() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Silence()
 }
 
 // Beat must be called heartbeat.Ticks times in each interval of Config.Heartbeat; see Core.Beat. An error ends the

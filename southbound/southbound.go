@@ -88,8 +88,8 @@ type Resume struct {
 const Unknown = -1
 
 // Batch is a run of events of one switch: Count messages of OpenFlow 1.3 one after the other, the first with sequence
-// First. SWITCH_UP and SWITCH_DOWN are among them, as messages of openflow/experimenter. Messages is valid during the
-// call only.
+// First. SWITCH_UP and SWITCH_DOWN are among them, as messages of openflow/experimenter. Messages is valid until
+// Delivery.Done.
 //
 // Done is not 0 if an event answers a command. Then all commands up to Done are executed, which must be logged together
 // with the event.
@@ -101,18 +101,28 @@ type Batch struct {
 	Done     uint64
 }
 
+// Delivery is the next events of a session. Done is called once the handler is done with them, from any goroutine;
+// until then it gets no more events of the session, which is not read if it goes on sending. An error closes the
+// session.
+type Delivery struct {
+	Session *Session
+	Batch   Batch
+	Done    func(error)
+}
+
 // Handler receives the input of the sessions. The calls for one session never overlap, except CommandsDone, which may
-// overlap with Events. They may block: then the peer is not read, and TCP pushes back.
+// come before Delivery.Done. They may block, but while one does, nothing is read from the peer, which may be an agent
+// with many switches.
 type Handler interface {
 	// Attached starts a session: the handshake is complete and no other session has this datapath id. If it closes or
 	// refuses the session, nothing is logged here.
 	Attached(s *Session)
-	// Events delivers the next events. Sequences repeat after Claim, when events are sent again that are not
-	// acknowledged. An error closes the session.
-	Events(s *Session, b Batch) error
+	// Events delivers what one read has brought, of several sessions if their agent has many switches. The handler may
+	// keep list. Sequences repeat after Claim, when events are sent again that are not acknowledged.
+	Events(list []Delivery)
 	// CommandsDone reports that the switch has executed every command up to and including seq.
 	CommandsDone(s *Session, epoch, seq uint64)
-	// Detached ends a session that was Attached, with the reason.
+	// Detached ends a session that was Attached, with the reason. All of its deliveries are done.
 	Detached(s *Session, err error)
 }
 

@@ -26,22 +26,22 @@ const (
 	// An end that answers heartbeats sends its own only if none came for so many ticks more. So on an idle connection
 	// one end asks and the other answers, and they do not both ask.
 	grace = 2
-	// After so many ticks of silence each connection of a pair asks for itself: the one on which the last heartbeat was
+	// After so many ticks of silence each stream of a pair asks for itself: the one on which the last heartbeat was
 	// sent may be one that the other end does not read.
 	doubtful = Ticks + Ticks/2
 )
 
-// Monitor watches one end of a connection, or of several one after the other to the same peer. The zero value is ready
-// to use.
+// Monitor watches one end of a connection or of a stream in it, or of several one after the other to the same peer. The
+// zero value is ready to use.
 type Monitor struct {
 	// Second: this end sends its own heartbeats only if those of the other end, which it answers, do not come.
 	Second bool
-	// Pair is of the connection that the monitor watches now; nil if no other connection counts for it.
+	// Pair is that of the connection whose stream the monitor watches now; nil if the stream is all of its connection.
 	Pair *Pair
 
 	known     Pair // as at the last tick
-	idle      int  // ticks since this end has sent something on this connection
-	others    int  // ticks since it has sent something on any connection of the pair
+	idle      int  // ticks since this end has sent something on this stream
+	others    int  // ticks since it has sent something on any stream of the pair
 	quiet     int  // ticks since it has heard something
 	doublings int
 	calm      int // ticks since doublings has changed
@@ -76,8 +76,7 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 		m.quiet = 0
 	}
 	if m.quiet >= Missed*Ticks<<m.doublings {
-		m.doublings, m.calm = min(m.doublings+1, maxDoublings), 0
-		m.idle, m.others, m.quiet = 0, 0, 0
+		m.Lost()
 		return false, true
 	}
 	after := Ticks - 1
@@ -95,4 +94,11 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 		m.Pair.sent++ // the others need not send as well
 	}
 	return true, false
+}
+
+// Lost is called when another monitor of the pair has found that the other end is lost. The next call of Tick is for a
+// new connection.
+func (m *Monitor) Lost() {
+	m.doublings, m.calm = min(m.doublings+1, maxDoublings), 0
+	m.idle, m.others, m.quiet = 0, 0, 0
 }

@@ -3,20 +3,18 @@ package heartbeat
 import (
 	"slices"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 func ofOnePair(n int) []*Monitor {
-	var pairs Pairs[string]
+	var pair Pair
 	list := make([]*Monitor, n)
 	for i := range list {
-		list[i] = &Monitor{Pair: pairs.Take("c1")}
+		list[i] = &Monitor{Pair: &pair}
 	}
 	return list
 }
 
-// TestPairSendsOnce has connections on which nothing else passes: as many heartbeats are sent as on one.
+// TestPairSendsOnce has streams on which nothing else passes: as many heartbeats are sent as on one.
 func TestPairSendsOnce(t *testing.T) {
 	const intervals = 50
 	all := ofOnePair(100)
@@ -83,55 +81,21 @@ func TestPairWithOneThatIsNotRead(t *testing.T) {
 	}
 }
 
-// TestPairsAreApart checks that a pair counts for its own connections only, and for those of now.
-func TestPairsAreApart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var pairs Pairs[int]
-		used := map[int]int{}
-		t.Repeat(map[string]func(*rapid.T){
-			"take": func(t *rapid.T) {
-				k := rapid.IntRange(0, 2).Draw(t, "process")
-				p := pairs.Take(k)
-				if used[k] == 0 && *p != (Pair{}) {
-					t.Fatal("the first connection has the pair of an earlier process")
-				}
-				p.heard++
-				used[k]++
-			},
-			"leave": func(t *rapid.T) {
-				k := rapid.IntRange(0, 2).Draw(t, "process")
-				if used[k] > 0 {
-					pairs.Leave(k)
-					used[k]--
-				}
-			},
-			"": func(t *rapid.T) {
-				for k, n := range used {
-					if u := pairs.all[k]; (u != nil) != (n > 0) || u != nil && u.by != n {
-						t.Fatalf("%d connections with process %d, of which there are %d", u.by, k, n)
-					}
-				}
-			},
-		})
-	})
-}
-
-// TestPairChanges gives a monitor a new connection to another process, as agents do.
+// TestPairChanges gives a monitor a stream of a new connection, as agents do.
 func TestPairChanges(t *testing.T) {
-	var pairs Pairs[string]
-	m := &Monitor{Pair: pairs.Take("c1")}
-	other := &Monitor{Pair: pairs.Take("c1")}
+	var before, after Pair
+	m, other := &Monitor{Pair: &before}, &Monitor{Pair: &before}
 	for range 10 {
 		other.Tick(hears)
 		m.Tick(quiet)
 	}
-	m.Pair = pairs.Take("c2")
+	m.Pair = &after
 	ticks := make([]bool, Missed*Ticks+1) // one more, because the pair is new to it
 	for i := range ticks {
 		other.Tick(hears)
 		_, ticks[i] = m.Tick(quiet)
 	}
 	if !slices.Contains(ticks, true) {
-		t.Error("what the processes of another pair hear counts")
+		t.Error("what an earlier connection hears counts")
 	}
 }

@@ -29,7 +29,7 @@ func (a Agent) Attack(ctx context.Context, address string) (Logged, error) {
 		return Logged{}, err
 	}
 	defer c.Close()
-	claim := message(experimenter, 0, u32(holdfast, attach, 2, 0), u64(a.Epoch, 1, uint64(a.Packets)+2, 0, process))
+	claim := message(experimenter, 0, u32(holdfast, attach, 3, 0), u64(a.Epoch, 1, uint64(a.Packets)+2, 0))
 	if err := c.send(message(hello, 1), claim); err != nil {
 		return Logged{}, err
 	}

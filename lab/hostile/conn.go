@@ -35,7 +35,6 @@ const (
 	bundleControl = 2300
 
 	attach   = 1
-	process  = 7 // what all hostile agents say that their process is
 	events   = 2
 	eventAck = 3
 	switchUp = 6

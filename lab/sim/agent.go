@@ -40,7 +40,6 @@ type agentNode struct {
 
 	// As long as the process lives.
 	devices []*device
-	pairs   heartbeat.Pairs[string] // by the address of the controller
 	scratch []byte
 }
 
@@ -49,15 +48,10 @@ func (n *agentNode) start() {
 		return
 	}
 	n.p.start()
-	n.devices, n.pairs = nil, heartbeat.Pairs[string]{}
+	n.devices = nil
 	n.s.net.listen(n.p, n.address, n.accept)
 	n.p.every(agent.DefaultEchoInterval, n.tick)
 	n.p.every(heartbeat.DefaultInterval/heartbeat.Ticks, n.beat)
-}
-
-// id is that of the process.
-func (n *agentNode) id() uint64 {
-	return uint64(1+slices.Index(n.s.agents, n))<<32 + uint64(n.p.incarnation)
 }
 
 // kill loses what the agent holds; with power its machine dies, and says nothing to anyone.
@@ -123,7 +117,7 @@ func (n *agentNode) device(id openflow.DatapathID) *device {
 		}
 	}
 	events := cmp.Or(n.s.scenario.AgentEvents, agentEvents)
-	d := &device{n: n, id: id, session: agent.NewSession(n.id(), events,
+	d := &device{n: n, id: id, session: agent.NewSession(events,
 		max(bytesPerEvent*events, openflow.MaxMessageLen), commandBytesPerEvent*events, len(n.controllers))}
 	n.devices = append(n.devices, d)
 	for i, c := range d.session.Controllers() {
@@ -347,7 +341,7 @@ func (l *controllerLink) dial() {
 		if err == nil {
 			line := &agentLine{c: c}
 			line.open(l.d, l)
-			if err = l.Up(line, l.d.n.pairs.Take(l.address)); err == nil {
+			if err = l.Up(line, nil); err == nil {
 				l.line, l.block = line, experimenter.Block{}
 				return
 			}

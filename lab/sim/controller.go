@@ -37,7 +37,6 @@ type controllerNode struct {
 	assigned assignments
 	calls    *controller.Calls
 	sessions []*session
-	pairs    heartbeat.Pairs[uint64] // by the process of the agent
 }
 
 // newController makes one that is down, with an empty log.
@@ -81,7 +80,7 @@ func (n *controllerNode) start() {
 	}
 	n.p.start()
 	n.sessions, n.members, n.incoming = nil, map[uint64]*memberLink{}, map[uint64]*conn{}
-	n.assigned, n.pairs = assignments{n: n}, heartbeat.Pairs[uint64]{}
+	n.assigned = assignments{n: n}
 	n.calls = controller.NewCalls((1 + uint64(n.p.incarnation)) << 32)
 	for _, r := range n.replicas {
 		if err := r.start(saved[uint64(r.g.number)]); err != nil {

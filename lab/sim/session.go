@@ -135,9 +135,6 @@ func (s *session) register() {
 	})
 	if i < 0 {
 		s.state, s.id = attached, s.Switch()
-		if agent := s.Process(); agent != 0 {
-			s.Share(s.n.pairs.Take(agent))
-		}
 		s.n.s.w.note(s.n.p, "switch %s attached", s.id)
 		if !s.assigned() && s.state == attached {
 			s.ask()

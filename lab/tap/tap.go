@@ -1,7 +1,7 @@
 // Package tap is a witness on the wire: a TCP relay between switches and an agent (or
 // controller) that shows every OpenFlow message of both directions to an observer. It
 // changes nothing, unless Config.NoBundles, and knows of a switch only the datapath id in its
-// FEATURES_REPLY.
+// FEATURES_REPLY, and of the connection of an agent its streams.
 package tap
 
 import (
@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -116,7 +117,7 @@ func (t *Tap) serve(sw net.Conn) {
 	}
 	defer t.keep(target)()
 	r := &relay{observer: t.config.Observe(), sw: sw, target: target, noBundles: t.config.NoBundles,
-		known: make(chan struct{})}
+		ids: map[uint32]openflow.DatapathID{}}
 	var back sync.WaitGroup
 	back.Go(func() { pump(target, sw, r.toSwitch) })
 	pump(sw, target, r.fromSwitch)
@@ -141,26 +142,59 @@ func (t *Tap) keep(c net.Conn) (forget func()) {
 	}
 }
 
-// relay is one connection.
+// relay is one connection: of one switch, or of an agent with a stream for each of several.
 type relay struct {
 	observer   Observer
 	sw, target net.Conn
 	noBundles  bool
-	id         openflow.DatapathID // set before known is closed
-	known      chan struct{}
+	from, to   streams // of the two directions
+
+	mu  sync.Mutex // guards ids
+	ids map[uint32]openflow.DatapathID
+}
+
+// streams says of which stream messages are. A connection without streams has stream 0.
+type streams struct {
+	now  uint32
+	left int // bytes
+}
+
+// of returns the stream of the next message, and false for the header of a frame.
+func (s *streams) of(msg []byte) (stream uint32, is bool) {
+	if s.left > 0 {
+		s.left -= len(msg)
+		return s.now, true
+	}
+	if h, err := experimenter.ParseStream(msg); err == nil {
+		if h.Kind == experimenter.StreamData {
+			s.now, s.left = h.ID, int(h.Number)
+		}
+		return 0, false
+	}
+	return 0, true
+}
+
+// id returns the datapath id of a stream, if its FEATURES_REPLY has passed. What comes before is the handshake.
+func (r *relay) id(stream uint32) (id openflow.DatapathID, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, known = r.ids[stream]
+	return id, known
 }
 
 func (r *relay) fromSwitch(msg []byte) (pass bool) {
-	select {
-	case <-r.known:
-		r.observer.FromSwitch(r.id, msg)
-	default:
-		if msg[1] == of13.TypeFeaturesReply && len(msg) >= openflow.HeaderLen+8 { // the same number in 1.0
-			r.id = openflow.DatapathID(binary.BigEndian.Uint64(msg[openflow.HeaderLen:]))
-			close(r.known)
-		}
+	stream, is := r.from.of(msg)
+	if !is {
+		return true
 	}
-	return true // what comes before is the handshake
+	if id, known := r.id(stream); known {
+		r.observer.FromSwitch(id, msg)
+	} else if msg[1] == of13.TypeFeaturesReply && len(msg) >= openflow.HeaderLen+8 { // the same number in 1.0
+		r.mu.Lock()
+		r.ids[stream] = openflow.DatapathID(binary.BigEndian.Uint64(msg[openflow.HeaderLen:]))
+		r.mu.Unlock()
+	}
+	return true
 }
 
 func (r *relay) toSwitch(msg []byte) (pass bool) {
@@ -170,10 +204,10 @@ func (r *relay) toSwitch(msg []byte) (pass bool) {
 		_, _ = r.target.Write(e.Append(nil, openflow.XID(msg))) // whoever does not take it is gone
 		return false
 	}
-	select {
-	case <-r.known:
-		r.observer.ToSwitch(r.id, msg)
-	default:
+	if stream, is := r.to.of(msg); is {
+		if id, known := r.id(stream); known {
+			r.observer.ToSwitch(id, msg)
+		}
 	}
 	return true
 }

@@ -16,27 +16,28 @@ import (
 const ID uint32 = 0xff00484f
 
 // ProtocolVersion is what ATTACH carries. A peer with another one is refused.
-const ProtocolVersion uint32 = 2
+const ProtocolVersion uint32 = 3
 
 // Type is the experimenter type of a message.
 type Type uint32
 
 // The messages, with their direction.
 const (
-	TypeAttach     Type = 1 // agent to controller, first after HELLO
-	TypeEvents     Type = 2 // agent to controller, numbers the events that follow
-	TypeEventAck   Type = 3 // controller to agent
-	TypeCommands   Type = 4 // controller to agent, numbers the commands that follow
-	TypeCommandAck Type = 5 // agent to controller
-	TypeSwitchUp   Type = 6 // an event: the first of every epoch
-	TypeSwitchDown Type = 7 // an event: the last of every epoch
-	TypeRefuse     Type = 8 // controller to agent, then the controller closes
-	TypeSyncMarker Type = 9 // an event of a switch that has no agent: see SyncMarker
+	TypeAttach     Type = 1  // agent to controller, first after HELLO
+	TypeEvents     Type = 2  // agent to controller, numbers the events that follow
+	TypeEventAck   Type = 3  // controller to agent
+	TypeCommands   Type = 4  // controller to agent, numbers the commands that follow
+	TypeCommandAck Type = 5  // agent to controller
+	TypeSwitchUp   Type = 6  // an event: the first of every epoch
+	TypeSwitchDown Type = 7  // an event: the last of every epoch
+	TypeRefuse     Type = 8  // controller to agent, then the controller closes
+	TypeSyncMarker Type = 9  // an event of a switch that has no agent: see SyncMarker
+	TypeStream     Type = 10 // both directions, see Stream
 )
 
 func (t Type) String() string {
 	names := [...]string{"type 0", "ATTACH", "EVENTS", "EVENT_ACK", "COMMANDS", "COMMAND_ACK", "SWITCH_UP",
-		"SWITCH_DOWN", "REFUSE", "SYNC_MARKER"}
+		"SWITCH_DOWN", "REFUSE", "SYNC_MARKER", "STREAM"}
 	if int(t) < len(names) {
 		return "HOLDFAST_" + names[t]
 	}
@@ -50,7 +51,6 @@ type Attach struct {
 	NextEvent   uint64 // the sequence that the next event will get
 	CommandDone uint64 // the highest command sequence that the switch executed
 	Version     uint16 // of the assignment in the last claim that the agent accepted; 0: none, or an older agent
-	Agent       uint64 // the process of the agent: connections with the same one are of one process; 0: it does not say
 }
 
 // Block numbers the messages that follow it: Count messages, Bytes long altogether, the
@@ -110,16 +110,35 @@ type SyncMarker struct {
 	Number     uint64 // grows within a generation
 }
 
+// Stream is the header of a frame on a connection that carries those of several switches, see package trunk. Number is
+// less than 1<<24.
+type Stream struct {
+	ID     uint32
+	Kind   StreamKind
+	Number uint32
+}
+
+// StreamKind is the kind of a frame.
+type StreamKind uint8
+
+// The kinds of frames.
+const (
+	StreamData   StreamKind = 1 // Number bytes follow: whole messages of the stream. The first one opens it
+	StreamCredit StreamKind = 2 // the receiver has taken Number bytes, and so many more may be sent
+	StreamEnd    StreamKind = 3 // the sender has closed the stream
+)
+
 const prefixLen = openflow.HeaderLen + 8
 
 // Lengths of the fixed messages, in bytes, header included.
 const (
-	attachLen     = prefixLen + 48
+	attachLen     = prefixLen + 40
 	BlockLen      = prefixLen + 32
 	AckLen        = prefixLen + 16
 	switchDownLen = prefixLen + 8
 	refuseLen     = prefixLen + 16
 	syncMarkerLen = prefixLen + 16
+	StreamLen     = prefixLen + 8
 )
 
 func begin(dst []byte, version uint8, t Type) []byte {
@@ -134,7 +153,7 @@ func (a Attach) Append(dst []byte, version uint8) []byte {
 	dst = begin(dst, version, TypeAttach)
 	dst = binary.BigEndian.AppendUint32(dst, ProtocolVersion)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(a.Version))
-	for _, v := range [...]uint64{a.Epoch, a.FirstHeld, a.NextEvent, a.CommandDone, a.Agent} {
+	for _, v := range [...]uint64{a.Epoch, a.FirstHeld, a.NextEvent, a.CommandDone} {
 		dst = binary.BigEndian.AppendUint64(dst, v)
 	}
 	openflow.SetLength(dst[n:])
@@ -203,6 +222,16 @@ func (m SyncMarker) Append(dst []byte, version uint8) []byte {
 	return dst
 }
 
+// Append appends the header of a frame to dst.
+func (s Stream) Append(dst []byte) []byte {
+	n := len(dst)
+	dst = begin(dst, openflow.Version13, TypeStream)
+	dst = binary.BigEndian.AppendUint32(dst, s.ID)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(s.Kind)<<24|s.Number)
+	openflow.SetLength(dst[n:])
+	return dst
+}
+
 // Is reports whether msg, one whole message, is one of Holdfast's, and of which type.
 func Is(msg []byte) (Type, bool) {
 	if len(msg) < prefixLen || msg[1] != openflow.TypeExperimenter || binary.BigEndian.Uint32(msg[8:]) != ID {
@@ -249,7 +278,7 @@ func ParseAttach(msg []byte) (Attach, error) {
 		return Attach{}, err
 	}
 	u := func(i int) uint64 { return binary.BigEndian.Uint64(b[8+8*i:]) }
-	return Attach{u(0), u(1), u(2), u(3), binary.BigEndian.Uint16(b[6:]), u(4)}, nil
+	return Attach{u(0), u(1), u(2), u(3), binary.BigEndian.Uint16(b[6:])}, nil
 }
 
 // ParseBlock reads an EVENTS or COMMANDS header.
@@ -311,4 +340,14 @@ func ParseSyncMarker(msg []byte) (SyncMarker, error) {
 		return SyncMarker{}, err
 	}
 	return SyncMarker{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
+}
+
+// ParseStream reads the header of a frame.
+func ParseStream(msg []byte) (Stream, error) {
+	b, err := body(msg, TypeStream, StreamLen, false)
+	if err != nil {
+		return Stream{}, err
+	}
+	n := binary.BigEndian.Uint32(b[4:])
+	return Stream{binary.BigEndian.Uint32(b), StreamKind(n >> 24), n & 0xffffff}, nil
 }

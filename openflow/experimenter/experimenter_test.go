@@ -84,6 +84,13 @@ func TestRoundTrip(t *testing.T) {
 		if got, err := ParseSyncMarker(msg); err != nil || got != marker {
 			t.Fatalf("%+v, %v; want %+v", got, err, marker)
 		}
+		stream := Stream{rapid.Uint32().Draw(t, "id"), StreamKind(rapid.Uint8().Draw(t, "kind")),
+			rapid.Uint32Max(1<<24-1).Draw(t, "number")}
+		msg = strip(stream.Append(before))
+		checkMessage(t, msg, openflow.Version13, TypeStream)
+		if got, err := ParseStream(msg); err != nil || got != stream || len(msg) != StreamLen {
+			t.Fatalf("%+v, %v; want %+v", got, err, stream)
+		}
 	})
 }
 
@@ -92,7 +99,7 @@ var parsers = map[Type]struct {
 	example []byte
 	parse   func(msg []byte) error
 }{
-	TypeAttach: {Attach{1, 2, 3, 4, 5, 6}.Append(nil, openflow.Version13),
+	TypeAttach: {Attach{1, 2, 3, 4, 5}.Append(nil, openflow.Version13),
 		func(b []byte) error { _, err := ParseAttach(b); return err }},
 	TypeEvents: {Block{0, 2, 3, 4, 5}.Append(nil, openflow.Version13, TypeEvents),
 		func(b []byte) error { _, err := ParseBlock(b, TypeEvents); return err }},
@@ -104,6 +111,8 @@ var parsers = map[Type]struct {
 		func(b []byte) error { _, err := ParseAck(b, TypeCommandAck); return err }},
 	TypeSwitchUp: {SwitchUp{[]byte("features"), []byte("ports")}.Append(nil, openflow.Version13),
 		func(b []byte) error { _, err := ParseSwitchUp(b); return err }},
+	TypeStream: {Stream{1, StreamData, 2}.Append(nil),
+		func(b []byte) error { _, err := ParseStream(b); return err }},
 	TypeSwitchDown: {AppendSwitchDown(nil, openflow.Version13, ReasonSilent),
 		func(b []byte) error { _, err := ParseSwitchDown(b); return err }},
 	TypeRefuse: {Refuse{ReasonStaleEpoch, 9}.Append(nil, openflow.Version13),
@@ -144,7 +153,7 @@ func TestProtocolVersionIsRefused(t *testing.T) {
 		openflow.SetLength(msg[:n])
 		_, err := ParseAttach(msg[:n])
 		var e *openflow.Error
-		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || !strings.Contains(e.Detail, "protocol 1") {
+		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || !strings.Contains(e.Detail, "protocol 2") {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
