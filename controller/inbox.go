@@ -14,7 +14,7 @@ type item struct {
 	session    *southbound.Session   // all but events
 	list       []southbound.Delivery // events
 	epoch, seq uint64                // commandsDone
-	to         ledger.Assignment     // attach: by which the switch has moved here; its version is 0 if the session is new
+	to         ledger.Assignment     // attach: by which the switch has moved here; version 0 if the session is new
 }
 
 type itemKind uint8
