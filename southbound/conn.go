@@ -73,7 +73,7 @@ var (
 	errRefused = errors.New("refused by the controllers")
 	errSlow    = errors.New("it does not read: check its load and its network")
 	errShed    = errors.New("there are too many connections, and its host has most of them")
-	errCrowded = errors.New("it has sent more than its share of what all switches may send before their handshakes end")
+	errCrowded = errors.New("it has sent more than its share of what may wait here, of all switches together")
 	errLate    = errors.New("it did not complete the handshake in time: is it an OpenFlow switch?")
 )
 

@@ -154,19 +154,18 @@ func (s *lane) Input(batch []byte) {
 		return
 	}
 	s.in = append(s.in, batch...)
+	s.c.srv.pool.add(len(batch))
+	crowded := s.c.srv.pool.crowds(len(s.in))
 	if !s.served {
-		crowded := s.c.srv.pool.crowds(len(s.in))
 		s.changed.Broadcast()
-		s.mu.Unlock()
-		if crowded {
-			s.c.Close(errCrowded)
-		}
-		return
 	}
-	pass := !s.passing
-	s.passing = true
+	pass := s.served && !s.passing && !crowded
+	s.passing = s.passing || pass
 	s.mu.Unlock()
-	if pass {
+	switch {
+	case crowded:
+		s.c.Close(errCrowded)
+	case pass:
 		s.of.read = s.advance(s.of.read)
 	}
 }
@@ -242,7 +241,7 @@ func (s *lane) Close() error {
 	if s.err == nil {
 		s.err = net.ErrClosed
 	}
-	s.in = nil
+	s.drop()
 	s.changed.Broadcast()
 	if len(s.out) > 0 && !s.closed {
 		time.AfterFunc(s.c.srv.cfg.WriteTimeout, s.Stop)
@@ -264,9 +263,15 @@ func (s *lane) Next() ([]byte, error) {
 		return nil, s.err
 	}
 	batch := s.in
-	s.in = nil
+	s.drop()
 	s.Took(len(batch))
 	return batch, nil
+}
+
+// drop empties in. The caller holds mu.
+func (s *lane) drop() {
+	s.c.srv.pool.add(-len(s.in))
+	s.in = nil
 }
 
 // serve passes rest, and what comes after it, to the session and the handler until the stream ends, and returns why.
@@ -316,6 +321,7 @@ func (s *lane) refill() bool {
 		return false
 	}
 	s.batch, s.in, s.spare = s.in, s.spare[:0], s.in
+	s.c.srv.pool.add(-len(s.batch))
 	s.Took(len(s.batch))
 	return true
 }
@@ -326,7 +332,7 @@ func (s *lane) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-	s.in = nil
+	s.drop()
 	s.mu.Unlock()
 	s.batch = nil
 }

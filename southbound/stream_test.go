@@ -35,6 +35,16 @@ func (k *keeper) Events(list []Delivery) {
 	}
 }
 
+// done is done with what is kept.
+func (k *keeper) done() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, d := range k.kept {
+		d.Done(nil)
+	}
+	k.kept = nil
+}
+
 // together is a connection of several switches, as their agent has it.
 type together struct {
 	*endpoint
@@ -109,13 +119,7 @@ func TestStreamsOfAnAgent(t *testing.T) {
 	k := &keeper{bed: b}
 	b.handler = k
 	b.start(Config{MaxSessions: 4, SilentAfter: time.Minute})
-	t.Cleanup(func() { // before the server ends
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		for _, d := range k.kept {
-			d.Done(nil)
-		}
-	})
+	t.Cleanup(k.done) // before the server ends
 	p := b.together()
 	p.attach(1, 7)
 	p.attach(2, 8)
@@ -189,6 +193,27 @@ func TestStreamThatIsNotRead(t *testing.T) {
 	}
 	p.ends(1)
 	b.log.Line(t, "it does not read")
+	p.say(onStream(2, eventBlock(100, 1, packetIn13(1))))
+	await.Until(t, "the other is served", func() bool { return strings.Contains(b.told(), "8/1") })
+}
+
+// A stream that sends more than its window loses its place when all have sent too much, and another one does not.
+func TestStreamShares(t *testing.T) {
+	b := &bed{t: t, lead: true}
+	k := &keeper{bed: b}
+	b.handler = k
+	b.start(Config{HeldBytes: 100 << 10, SilentAfter: time.Minute})
+	t.Cleanup(k.done)
+	p := b.together()
+	p.attach(1, 7)
+	p.attach(2, 8)
+	packet := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1), Data: make([]byte, 60000)}
+	for seq := range uint64(4) { // the first is with the handler
+		p.say(onStream(1, eventBlock(100, seq+1, packet.Append(nil, 0))))
+	}
+	p.ends(1)
+	k.done()
+	b.log.Line(t, "more than its share")
 	p.say(onStream(2, eventBlock(100, 1, packetIn13(1))))
 	await.Until(t, "the other is served", func() bool { return strings.Contains(b.told(), "8/1") })
 }

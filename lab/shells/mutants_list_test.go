@@ -9,7 +9,7 @@ import (
 // mutants are bugs of the code around the cores, which lab/sim does not run.
 var mutants = []mutation.Bug{
 	{Name: "read on before the events are executed", File: "southbound/stream.go",
-		Before: "	pass := !s.passing\n", After: "	pass := true\n"},
+		Before: "s.served && !s.passing && !crowded", After: "s.served && !crowded"},
 	{Name: "drop what has no room in the event buffer", File: "agent/device.go",
 		Before: "\"controllers\", held.Controllers)\n		}\n		d.leave()\n",
 		After:  "\"controllers\", held.Controllers)\n			return nil\n		}\n		d.leave()\n"},
