@@ -230,6 +230,7 @@ func (t *Trunk) header(h experimenter.Stream) error {
 			s.credit = min(s.credit+int(h.Number), Window)
 			if s.waiting {
 				s.wake()
+				t.signal()
 			}
 		}
 	case h.Kind == experimenter.StreamEnd:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
-	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
@@ -110,8 +110,21 @@ func start(t *testing.T, refuse bool) *bed {
 	return b
 }
 
+// partial is a connection that sometimes has room for a part only.
+type partial struct{ net.Conn }
+
+func (c partial) WriteDirect(b []byte) int {
+	if rand.IntN(4) == 0 {
+		b = b[:rand.IntN(len(b)+1)]
+	}
+	n, _ := c.Write(b)
+	return n
+}
+
 func (b *bed) run(conn net.Conn, accept func(*Stream) (End, bool)) *Trunk {
-	conn = rawconn.Of(conn)
+	if accept == nil {
+		conn = partial{conn}
+	}
 	t := New(conn, 10*time.Second, accept)
 	go func() { b.over <- t.Run(nil, ofconn.NewReader(conn).Next) }()
 	return t
@@ -214,7 +227,9 @@ func TestStreamEnds(t *testing.T) {
 	agent, controller := b.pair()
 	other, last := b.pair()
 	want := slices.Concat(message(0, 8), message(1, 100))
-	agent.put(message(1, 100))
+	agent.mu.Lock()
+	agent.out = message(1, 100)
+	agent.mu.Unlock()
 	agent.s.Close()
 	ended := func(e *end) func() bool {
 		return func() bool { _, err := e.has(); return err != nil }
