@@ -352,8 +352,8 @@ func (c *conn) tick() {
 }
 
 // ask is called every Config.EchoInterval. If nothing was read from the connection, or nothing was written, since the
-// last time, it sends
-// an echo request: a live peer answers, and hears that this controller is alive even while it does not read.
+// last time, it sends an echo request: a live peer answers, and hears that this controller is alive even while it does
+// not read.
 func (c *conn) ask() {
 	if c.carries.Load() {
 		return // its streams do

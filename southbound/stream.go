@@ -31,7 +31,7 @@ type carrier struct {
 }
 
 // carry serves the streams of a connection until it ends. rest is what was read and is not handled yet. The connection
-// keeps its place until the first stream has one, so trunks are no more than streams.
+// gives its place to its first stream, and ends with its last one, so trunks are no more than streams.
 func (c *conn) carry(ctx context.Context, rest []byte) error {
 	t := &carrier{conn: c, wake: make(chan struct{}, 1)}
 	var streams sync.WaitGroup
@@ -57,11 +57,11 @@ func (c *conn) carry(ctx context.Context, rest []byte) error {
 
 func (t *carrier) accept(ctx context.Context, s *trunk.Stream, streams *sync.WaitGroup) (trunk.End, bool) {
 	c := t.conn.srv.newStream(t, s)
+	c.srv.places.Leave(t.conn.place) // the connection itself needs none from now on
 	place := c.srv.place(c)
 	if place == nil {
 		return nil, false
 	}
-	c.srv.places.Leave(t.conn.place)
 	c.srv.add(c)
 	streams.Go(func() {
 		c.run(ctx)
