@@ -331,7 +331,7 @@ func (c *Core) Echo() {
 	}
 }
 
-// Share makes what other sessions with the process of this agent send and hear count for this one.
+// Share makes what other sessions on the connection of this agent send and hear count for this one.
 func (c *Core) Share(p *heartbeat.Pair) {
 	if g, ok := c.peer.(*agent); ok {
 		g.pulse.Pair = p
