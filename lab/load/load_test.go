@@ -68,7 +68,8 @@ func TestPaced(t *testing.T) {
 		got.Total.Answered != got.Total.Sent || got.Unanswered != 0 {
 		t.Errorf("%+v, %+v, %d unanswered in %v", got.Counts, got.Total, got.Unanswered, got.Elapsed)
 	}
-	if n := got.Late.Count(); n == 0 || n > got.Total.Sent || got.Latency.Max() < got.Latency.Quantile(0.5) || got.Latency.Count() == 0 {
+	if n := got.Late.Count(); n == 0 || n > got.Total.Sent || got.Latency.Max() < got.Latency.Quantile(0.5) ||
+		got.Latency.Count() == 0 {
 		t.Errorf("%d were late, %d latencies", got.Late.Count(), got.Latency.Count())
 	}
 }
