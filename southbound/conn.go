@@ -367,12 +367,16 @@ func (c *conn) ask() {
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.
 func (c *conn) beat() {
-	err := c.session.Beat(!c.busy.Load())
+	if c.stream != nil && c.stream.of.silent {
+		return
+	}
+	err := c.session.Beat(!c.busy.Load() && (c.stream == nil || !c.stream.of.waits.Load()))
 	switch {
 	case err == nil:
 	case c.stream == nil:
 		c.Close(err)
 	default: // all of the connection is silent
+		c.stream.of.silent = true
 		for _, other := range c.srv.conns() {
 			if other.stream != nil && other.stream.of == c.stream.of {
 				other.session.silence()
@@ -393,6 +397,7 @@ func (c *conn) alive(ctx context.Context) bool {
 	defer look.Stop()
 	for p := (Probe{}); ; {
 		p.Heard, p.Busy = c.heard.Heard() != before, c.busy.Load()
+		p.Heard = p.Heard && (c.stream == nil || !c.stream.over()) // others of the connection are heard, too
 		if alive, known := p.Alive(); known {
 			return alive
 		}

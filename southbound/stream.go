@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
@@ -24,6 +25,9 @@ type carrier struct {
 	conn *conn // that it is on
 	pair heartbeat.Pair
 	read []Delivery // of the present read
+
+	silent bool        // used by the ticker only
+	waits  atomic.Bool // it is in the handler, so nothing is read
 
 	mu    sync.Mutex    // guards ready
 	ready []*lane       // have something to be read, and may be read again
@@ -44,8 +48,11 @@ func (c *conn) carry(ctx context.Context, rest []byte) error {
 		defer close(fed)
 		t.feed(stop)
 	}()
+	t.waits.Store(true) // while what was read is passed on
 	err := t.Run(rest, func() ([]byte, error) {
 		t.deliver()
+		t.waits.Store(false)
+		defer t.waits.Store(true)
 		return c.in.Next()
 	})
 	t.deliver() // what came before the error
@@ -356,6 +363,13 @@ func (s *lane) finished(err error) {
 	if !idle {
 		s.of.again(s)
 	}
+}
+
+// over reports whether nothing more comes.
+func (s *lane) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
 }
 
 // stalled returns an error if the peer has not taken anything for so long.

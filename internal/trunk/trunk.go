@@ -30,6 +30,8 @@ const (
 	// appended at a time. A stream that is sent more ends.
 	MaxUnread = Window + maxTaken
 	maxTaken  = 2 << 20
+	// maxOver bounds the streams that have ended here, which the peer does not know yet.
+	maxOver = 4096
 	// batchBytes is about how much is written at a time. Streams that are left have their turn in the next write.
 	batchBytes = 1 << 20
 	// keepBuffer is the largest buffer that is kept for reuse.
@@ -53,6 +55,7 @@ type End interface {
 // Errors that end a stream or a trunk.
 var (
 	errIdle     = errors.New("it carried no stream any more")
+	errMany     = fmt.Errorf("it opens streams, and does not read that more than %d of them have ended", maxOver)
 	errOverfull = fmt.Errorf("the peer has sent more than %d bytes of a stream that were not taken", MaxUnread)
 )
 
@@ -67,6 +70,7 @@ type Trunk struct {
 
 	mu      sync.Mutex // guards the fields below, and those of streams; held for copies only
 	streams map[uint32]*Stream
+	ending  int       // of streams: are closing
 	last    uint32    // the newest stream
 	due     []*Stream // have something to write, in this order
 	spare   []*Stream // is due next time
@@ -94,6 +98,8 @@ type Stream struct {
 	taken   int  // of unread: taken
 	due     bool // it is in Trunk.due
 	waiting bool // for credit
+	fresh   bool // the other end does not know of it
+	has     bool // the End may have more than Take has returned
 	closing bool // when the End has no more, the stream ends
 	stopped bool // the End is asked for no more
 }
@@ -123,7 +129,11 @@ func (t *Trunk) Open(end End) (*Stream, error) {
 		return nil, t.err
 	}
 	t.last++
-	return t.add(t.last, end), nil
+	s := t.add(t.last, end)
+	// The other end learns of streams in their order, also of one that is closed before it has sent something.
+	s.fresh = true
+	s.wake()
+	return s, nil
 }
 
 // add is called with mu locked.
@@ -184,6 +194,10 @@ func (t *Trunk) take(batch []byte) error {
 		if err != nil {
 			return err
 		}
+		if t.accept == nil && msg[1] == openflow.TypeHello {
+			batch = rest // a controller that waits for the first frame asks a switch to begin
+			continue
+		}
 		h, err := experimenter.ParseStream(msg)
 		if err == nil {
 			err = t.header(h)
@@ -217,11 +231,15 @@ func (t *Trunk) header(h experimenter.Stream) error {
 	t.mu.Lock()
 	s := t.streams[h.ID]
 	switch {
-	case s == nil && h.ID > t.last && (t.accept == nil || h.Kind != experimenter.StreamData):
+	case h.ID == 0, s == nil && h.ID > t.last && (t.accept == nil || h.Kind != experimenter.StreamData):
 		t.mu.Unlock()
 		return fmt.Errorf("a frame is for stream %d, and there was none after %d", h.ID, t.last)
 	case h.Kind == experimenter.StreamData:
 		if s == nil && h.ID > t.last {
+			if t.ending > maxOver {
+				t.mu.Unlock()
+				return errMany
+			}
 			s = t.opened(h.ID)
 		}
 		t.into, t.left = s, int(h.Number)
@@ -256,13 +274,13 @@ func (t *Trunk) opened(id uint32) *Stream {
 	t.mu.Unlock()
 	end, ok := t.accept(s)
 	t.mu.Lock()
-	s.end = end
-	if !ok {
-		s.closing, s.stopped = true, true
-		s.wake()
-		t.signal()
+	if s.end = end; !ok {
+		s.end, s.stopped = nobody{}, true
+		s.close()
 		return nil
 	}
+	s.wake() // it may have been woken or closed within accept
+	t.signal()
 	if err := t.err; err != nil { // fail has not found the End
 		t.mu.Unlock()
 		end.Ended(err)
@@ -273,6 +291,9 @@ func (t *Trunk) opened(id uint32) *Stream {
 
 // remove is called with mu locked.
 func (t *Trunk) remove(id uint32) {
+	if s := t.streams[id]; s != nil && s.closing {
+		t.ending--
+	}
 	delete(t.streams, id)
 	if len(t.streams) == 0 {
 		t.signal() // the writer looks whether the trunk ends
@@ -320,6 +341,7 @@ func (t *Trunk) signal() {
 func (s *Stream) Wake() {
 	t := s.t
 	t.mu.Lock()
+	s.has = true
 	s.wake()
 	t.mu.Unlock()
 	if t.direct == nil {
@@ -332,6 +354,7 @@ func (s *Stream) Wake() {
 // Later is Wake, but leaves it to the writer.
 func (s *Stream) Later() {
 	s.t.mu.Lock()
+	s.has = true
 	s.wake()
 	s.t.mu.Unlock()
 	s.t.signal()
@@ -339,7 +362,7 @@ func (s *Stream) Later() {
 
 // wake is called with mu locked.
 func (s *Stream) wake() {
-	if t := s.t; !s.due && t.streams[s.id] == s {
+	if t := s.t; !s.due && s.end != nil && t.streams[s.id] == s {
 		s.due = true
 		t.due = append(t.due, s)
 	}
@@ -361,9 +384,7 @@ func (s *Stream) Close() {
 	t := s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.closing = true
-	s.wake()
-	t.signal()
+	s.close()
 }
 
 // Stop ends the stream. What the End has is not sent.
@@ -371,10 +392,26 @@ func (s *Stream) Stop() {
 	t := s.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.closing, s.stopped = true, true
-	s.wake()
-	t.signal()
+	s.stopped = true
+	s.close()
 }
+
+// close is called with mu locked.
+func (s *Stream) close() {
+	if t := s.t; !s.closing && t.streams[s.id] == s {
+		t.ending++
+	}
+	s.closing = true
+	s.wake()
+	s.t.signal()
+}
+
+// nobody is the End of a stream that is refused.
+type nobody struct{}
+
+func (nobody) Take(dst []byte, _ int) ([]byte, bool) { return dst, false }
+func (nobody) Input([]byte)                          {}
+func (nobody) Ended(error)                           {}
 
 // flush writes what is due as far as the connection takes it without waiting. What is left is for who writes now, or
 // for the writer. gather: other goroutines that can run go first, because they may make more due.
@@ -452,10 +489,18 @@ func (s *Stream) take(buf []byte) []byte {
 		s.taken, s.unread = 0, s.unread-n
 		buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamCredit, Number: uint32(n)}.Append(buf)
 	}
-	credit, end, more := s.credit, s.end, !s.stopped
+	credit, end, fresh := s.credit, s.end, s.fresh
+	ask := !s.stopped && credit > 0
+	more := !s.stopped && s.has
+	if s.fresh = false; ask {
+		s.has = false
+	}
 	t.mu.Unlock()
 	at, n := len(buf), 0
-	if more && credit > 0 {
+	if fresh && !ask {
+		buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamData}.Append(buf)
+	}
+	if ask {
 		buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamData}.Append(buf)
 		begin := len(buf)
 		var out []byte
@@ -464,7 +509,7 @@ func (s *Stream) take(buf []byte) []byte {
 		} else {
 			buf = buf[:begin+len(out)]
 		}
-		if n = len(out); n == 0 {
+		if n = len(out); n == 0 && !fresh {
 			buf = buf[:at]
 		} else {
 			experimenter.Stream{ID: s.id, Kind: experimenter.StreamData, Number: uint32(n)}.Append(buf[:at])
@@ -473,6 +518,7 @@ func (s *Stream) take(buf []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.credit -= n
+	s.has = s.has || more
 	switch {
 	case more && s.credit > 0:
 		s.wake()
