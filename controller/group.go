@@ -40,6 +40,7 @@ type group struct {
 	node     *consensus.Node
 	observe  func(consensus.Update, *Core) error // the loop passes each update to it, after core
 	inbox    chan item
+	taking   []southbound.Delivery // by take: the core does not have these yet
 	ask      chan func()
 	heard    chan func() // results of hosts, see later
 	payloads *payloads   // of other controllers, and of the other groups of this one

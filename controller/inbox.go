@@ -78,13 +78,10 @@ func (h handler) Events(list []southbound.Delivery) {
 
 // events passes on what is for one group.
 func (h handler) events(list []southbound.Delivery) {
-	it := item{kind: events, session: list[0].Session, list: list}
-	if h.put(it) == nil {
-		it.reject()
-	}
+	h.put(item{kind: events, session: list[0].Session, list: list})
 }
 
-// put returns the group that has the item; nil if none takes it.
+// put returns the group that has the item; nil if none takes it: then it was rejected.
 func (h handler) put(it item) *group {
 	if !h.c.several() {
 		return h.c.system().put(it)
@@ -92,6 +89,7 @@ func (h handler) put(it item) *group {
 	if seat := h.c.seats.seat(it.session); seat != nil {
 		return seat.put(it)
 	}
+	it.reject()
 	return nil
 }
 
@@ -107,9 +105,11 @@ func (g *group) take(it item) {
 	case detach:
 		g.core.Detached(time.Now(), it.session)
 	case events:
-		for _, d := range it.list {
+		for i, d := range it.list {
+			g.taking = it.list[i:] // the handler of an event may hang, see Core.degrade
 			g.core.Events(d.Session, d.Batch, d.Done)
 		}
+		g.taking = nil
 	case commandsDone:
 		g.core.CommandsDone(it.session, it.epoch, it.seq)
 	}

@@ -120,15 +120,17 @@ func (s *seat) put(it item) *group {
 	return s.g.put(it)
 }
 
-// put returns nil if the group has ended, and nobody takes the item.
+// put returns nil if the group has ended, and the item was rejected.
 func (g *group) put(it item) *group {
 	select {
 	case g.inbox <- it:
 	case <-g.done:
+		it.reject()
 		return nil
 	}
 	select {
 	case <-g.done: // perhaps before the item was put
+		g.rejectAll() // so that each item is taken or rejected once
 		return nil
 	default: // run rejects the item if it is not taken
 		return g

@@ -159,7 +159,9 @@ func outdated(session Session) bool { return !session.State().InSync }
 // finishWaiting ends all waiting deliveries.
 func (c *Core) finishWaiting(err error) {
 	for _, d := range c.waiting {
-		d.done(err)
+		if d.done != nil { // else execute, which was given up, is done with it
+			d.done(err)
+		}
 	}
 	clear(c.waiting)
 	c.waiting = c.waiting[:0]
@@ -177,7 +179,9 @@ func (c *Core) execute(now time.Time) {
 		relieved := c.ledger.Relieved() + 1
 		if d.refused != 0 {
 			if d.refused == relieved || retries == maxRetries {
-				c.waiting[kept] = *d
+				held := *d
+				d.done = nil
+				c.waiting[kept] = held
 				kept++
 				continue
 			}
@@ -195,6 +199,7 @@ func (c *Core) execute(now time.Time) {
 		}
 		n++
 		d.done(err)
+		d.done = nil
 	}
 	c.waiting = append(slices.Delete(c.waiting, kept, i), refused...)
 	if n > 0 {
