@@ -57,6 +57,11 @@ var attacks = []attack{
 			return hostile.Switch{Datapath: own(300+peer, n), Early: 500, Size: 1400, From: attacker}.Attack(ctx,
 				on.OpenFlow)
 		}},
+	{"streams", 3, 200 * time.Millisecond, 2 * time.Second, // of switches on one connection, more than anybody may open
+		func(ctx context.Context, on victim, peer, n int) error {
+			return hostile.Trunk{Datapath: own(500+peer, n<<10), Streams: 200, Flood: 4 << 20, Read: peer > 0,
+				Wrong: peer > 1, From: attacker}.Attack(ctx, on.OpenFlow)
+		}},
 	{"connections", 64, 500 * time.Millisecond, time.Minute, // that say nothing, at all ports
 		func(ctx context.Context, on victim, peer, _ int) error {
 			return hostile.Noise{From: attacker}.Attack(ctx, port(on, peer))

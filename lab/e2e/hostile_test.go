@@ -129,8 +129,8 @@ func TestHostilePeers(t *testing.T) {
 		f["rss_max_mb"] == 0 || f["honest_packets"] == 0 {
 		t.Errorf("%v: %v", f, err)
 	}
-	for _, kind := range []string{"datapaths", "epochs", "floods", "handshakes", "connections", "agent", "members",
-		"noise", "requests"} {
+	for _, kind := range []string{"datapaths", "epochs", "floods", "handshakes", "streams", "connections", "agent",
+		"members", "noise", "requests"} {
 		if f["attacks_"+kind] == 0 {
 			t.Errorf("nobody has attacked by %s: %v", kind, f)
 		}

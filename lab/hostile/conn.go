@@ -39,6 +39,7 @@ const (
 	eventAck = 3
 	switchUp = 6
 	refuse   = 8
+	stream   = 10
 )
 
 // ErrRefused is returned when a controller has sent REFUSE.
