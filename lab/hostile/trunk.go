@@ -8,7 +8,8 @@ import (
 )
 
 // Trunk claims to be an agent that has all of its switches on one connection, with a stream for each. It opens streams
-// as fast as it can, begins a handshake in each, ends none, gives no credit, and sends more on the first one than it may.
+// as fast as it can, begins a handshake in each, ends none, gives no credit, and sends more on the first one than it
+// may.
 type Trunk struct {
 	Datapath uint64 // of the first stream; those of the others follow
 	Streams  int    // that it opens
