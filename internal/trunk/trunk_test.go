@@ -307,6 +307,7 @@ func TestWrongFrames(t *testing.T) {
 			h{ID: 1, Kind: experimenter.StreamCredit, Number: 1<<24 - 1}), "", []string{""}},
 		"within a message":  {frames(data(1, 12), message(1, 16)), "ends within a message", []string{""}},
 		"credit for nobody": {frames(h{ID: 3, Kind: experimenter.StreamCredit, Number: 1}), "there was none", nil},
+		"for no stream":     {frames(data(0, 8), message(1, 8)), "for stream 0", nil},
 		"of no kind":        {frames(data(1, 8), message(1, 8), h{ID: 1, Kind: 9}), "of kind 9", []string{""}},
 		"a message by itself": {frames(data(1, 8), message(1, 8), message(2, 8)), "not this message",
 			[]string{""}},
