@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -211,5 +214,34 @@ func TestHandlerHangsAlone(t *testing.T) {
 	await.Until(t, "a request to be handled again", func() bool { return r.handled[0].Load() == 2 })
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The loop is given up while the handler of switch 2 hangs. The delivery of switch 1, which was executed in the same
+// turn, is done once, and so is that of switch 2.
+func TestGivenUpWithinTurn(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one, two := s.up(1, 5), s.up(2, 5)
+	hangs, returns := make(chan struct{}), make(chan struct{})
+	s.app.each = func(_ *ledger.Tx, in *ledger.Input) {
+		if in.Switch == 2 {
+			close(hangs)
+			<-returns
+			runtime.Goexit() // as the watchdog ends a goroutine that was given up
+		}
+	}
+	one.events(5, 2, packetIn)
+	two.events(5, 2, packetIn)
+	before := len(s.trace)
+	var turn sync.WaitGroup
+	turn.Go(s.turn)
+	<-hangs
+	s.core.abandon(errRenewed)
+	close(returns)
+	turn.Wait()
+	ends := slices.DeleteFunc(s.trace[before:], func(e string) bool { return strings.Contains(e, ": closed") })
+	if !slices.Equal(ends, []string{"1: taken", "2: not taken, " + errRenewed.Error()}) {
+		t.Errorf("deliveries end with %q", ends)
 	}
 }
