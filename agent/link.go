@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -89,18 +88,11 @@ func (l *link) waitToDial(ctx context.Context) bool {
 func (l *link) run(ctx context.Context) error {
 	d := l.d
 	s := &lane{d: d, l: l, over: make(chan struct{})}
-	var pair *heartbeat.Pair
-	var err error
-	if s.Stream, pair, err = d.a.trunks.open(ctx, l.address, s); err != nil {
+	if err := d.a.trunks.open(ctx, l.address, s); err != nil {
 		return err
 	}
 	stop := context.AfterFunc(ctx, func() { s.end(ctx.Err()) })
 	defer stop()
-	d.mu.Lock()
-	if err = l.Up(s, pair); err != nil {
-		s.Close(err)
-	}
-	d.unlock()
 	<-s.over
 	d.mu.Lock()
 	defer d.mu.Unlock()

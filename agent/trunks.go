@@ -27,8 +27,8 @@ type dialled struct {
 	err   error
 }
 
-// open opens a stream to a controller. What the others of its connection send and hear counts for it, see pair.
-func (ts *trunks) open(ctx context.Context, address string, end trunk.End) (*trunk.Stream, *heartbeat.Pair, error) {
+// open opens the stream of a lane to a controller.
+func (ts *trunks) open(ctx context.Context, address string, s *lane) error {
 	for {
 		ts.mu.Lock()
 		e := ts.of[address]
@@ -39,27 +39,26 @@ func (ts *trunks) open(ctx context.Context, address string, end trunk.End) (*tru
 		}
 		ts.mu.Unlock()
 		if mine {
-			ts.dial(ctx, address, e)
+			ts.a.running.Go(func() { ts.dial(address, e) }) // others may wait for it longer than this one
 		}
 		select {
 		case <-e.known:
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return ctx.Err()
 		}
 		if e.err != nil {
-			return nil, nil, e.err
+			return e.err
 		}
-		s, err := e.t.Open(end)
-		if err == nil || mine {
-			return s, &e.pair, err
+		if err := s.begin(e); err == nil || mine {
+			return err
 		}
 		ts.forget(address, e) // it has just ended
 	}
 }
 
-func (ts *trunks) dial(ctx context.Context, address string, e *dialled) {
+func (ts *trunks) dial(address string, e *dialled) {
 	defer close(e.known)
-	patient, late := context.WithTimeout(ctx, dialTimeout)
+	patient, late := context.WithTimeout(ts.a.ctx, dialTimeout)
 	defer late()
 	conn, err := ts.a.cfg.Dial(patient, address)
 	if err != nil {
@@ -99,6 +98,20 @@ type lane struct {
 	err     error  // why it has ended
 	held    []byte // has come, and waits because the switch does not take commands
 	passing bool   // a goroutine waits for that
+}
+
+// begin opens the stream, and makes it the connection to the controller before the controller can send something on it.
+// What the others of the trunk send and hear counts for it, too, see pair.
+func (s *lane) begin(e *dialled) (err error) {
+	s.d.mu.Lock()
+	defer s.d.unlock()
+	if s.Stream, err = e.t.Open(s); err != nil {
+		return err
+	}
+	if err := s.l.Up(s, &e.pair); err != nil {
+		s.Close(err)
+	}
+	return nil
 }
 
 // Remote implements Line, as do Wake and Close.
