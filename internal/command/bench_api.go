@@ -2,8 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -45,29 +43,7 @@ are a process with the lowest priority. sent_late_p99_ms says how late packet-in
 
 // benchAPIClients is one of the processes of bench api.
 func benchAPIClients() *cobra.Command {
-	return &cobra.Command{
-		Use:     bench.APIClients + " CONFIG",
-		Hidden:  true,
-		Short:   "One of the processes of holdfast bench api",
-		Long:    "One of the processes of holdfast bench api. It watches the API of a controller until its input ends.",
-		Example: `  holdfast bench api-clients '{"Address": "127.0.0.1:6655", "Watchers": 1000}'`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var c bench.Clients
-			if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
-				return fmt.Errorf("configuration of the clients: %w", err)
-			}
-			return c.Run(untilInputEnds(cmd), cmd.OutOrStdout())
-		},
-	}
-}
-
-// untilInputEnds returns a context that ends with the input, at the latest with the process.
-func untilInputEnds(cmd *cobra.Command) context.Context {
-	ctx, cancel := context.WithCancel(cmd.Context())
-	go func() {
-		_, _ = io.Copy(io.Discard, cmd.InOrStdin())
-		cancel()
-	}()
-	return ctx
+	return partOfBench(bench.APIClients, "api", "It watches the API of a controller until its input ends.",
+		`{"Address": "127.0.0.1:6655", "Watchers": 1000}`,
+		func(ctx context.Context, c bench.Clients, out io.Writer) error { return c.Run(ctx, out) })
 }

@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -32,21 +34,37 @@ costs that execute nothing.`,
 
 // benchCommitMember is one of the processes of bench latency.
 func benchCommitMember() *cobra.Command {
-	return &cobra.Command{
-		Use:     bench.CommitMember + " CONFIG",
-		Hidden:  true,
-		Short:   "One of the processes of holdfast bench latency",
-		Long:    "One of the processes of holdfast bench latency. It commits entries until its input ends.",
-		Example: `  holdfast bench commit-member '{"ID": 1, "Addresses": ["127.0.0.1:7001"], "Duration": 1000000000}'`,
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var cfg commit.Config
-			if err := json.Unmarshal([]byte(args[0]), &cfg); err != nil {
-				return fmt.Errorf("configuration of a member: %w", err)
-			}
+	return partOfBench(bench.CommitMember, "latency", "It commits entries until its input ends.",
+		`{"ID": 1, "Addresses": ["127.0.0.1:7001"], "Duration": 1000000000}`,
+		func(ctx context.Context, cfg commit.Config, out io.Writer) error {
 			collector.Tune() // as a controller
 			defer processors.Follow()()
-			return commit.Run(untilInputEnds(cmd), cfg, cmd.OutOrStdout())
+			return commit.Run(ctx, cfg, out)
+		})
+}
+
+// partOfBench is a command that a benchmark runs in a process of its own, until its input ends. Its argument is a
+// configuration in JSON.
+func partOfBench[C any](name, of, what, example string, run func(context.Context, C, io.Writer) error) *cobra.Command {
+	short := "One of the processes of holdfast bench " + of
+	return &cobra.Command{
+		Use:     name + " CONFIG",
+		Hidden:  true,
+		Short:   short,
+		Long:    short + ". " + what,
+		Example: fmt.Sprintf("  holdfast bench %s '%s'", name, example),
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var cfg C
+			if err := json.Unmarshal([]byte(args[0]), &cfg); err != nil {
+				return fmt.Errorf("configuration of %s: %w", name, err)
+			}
+			ctx, cancel := context.WithCancel(cmd.Context())
+			go func() { // ends with the input, at the latest with the process
+				_, _ = io.Copy(io.Discard, cmd.InOrStdin())
+				cancel()
+			}()
+			return run(ctx, cfg, cmd.OutOrStdout())
 		},
 	}
 }

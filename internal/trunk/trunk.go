@@ -118,19 +118,19 @@ func New(conn net.Conn, timeout time.Duration, accept func(*Stream) (End, bool))
 	return t
 }
 
-// Open opens a stream. The other end learns of it with the first bytes.
+// Open opens a stream. The other end learns of streams in their order, also of one that is closed before it has sent
+// something.
 func (t *Trunk) Open(end End) (*Stream, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err == nil && t.last == math.MaxUint32 {
-		return nil, errors.New("the trunk has no more numbers for streams")
-	}
-	if t.err != nil {
+	switch {
+	case t.err != nil:
 		return nil, t.err
+	case t.last == math.MaxUint32:
+		return nil, errors.New("the trunk has no more numbers for streams")
 	}
 	t.last++
 	s := t.add(t.last, end)
-	// The other end learns of streams in their order, also of one that is closed before it has sent something.
 	s.fresh = true
 	s.wake()
 	return s, nil
@@ -340,24 +340,25 @@ func (t *Trunk) signal() {
 // who writes now. It does not wait.
 func (s *Stream) Wake() {
 	t := s.t
+	if t.direct == nil {
+		s.Later()
+		return
+	}
 	t.mu.Lock()
 	s.has = true
 	s.wake()
 	t.mu.Unlock()
-	if t.direct == nil {
-		t.signal()
-		return
-	}
 	t.flush(!t.alone())
 }
 
 // Later is Wake, but leaves it to the writer.
 func (s *Stream) Later() {
-	s.t.mu.Lock()
+	t := s.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s.has = true
 	s.wake()
-	s.t.mu.Unlock()
-	s.t.signal()
+	t.signal()
 }
 
 // wake is called with mu locked.
@@ -398,12 +399,13 @@ func (s *Stream) Stop() {
 
 // close is called with mu locked.
 func (s *Stream) close() {
-	if t := s.t; !s.closing && t.streams[s.id] == s {
+	t := s.t
+	if !s.closing && t.streams[s.id] == s {
 		t.ending++
 	}
 	s.closing = true
 	s.wake()
-	s.t.signal()
+	t.signal()
 }
 
 // nobody is the End of a stream that is refused.
@@ -496,24 +498,22 @@ func (s *Stream) take(buf []byte) []byte {
 		s.has = false
 	}
 	t.mu.Unlock()
-	at, n := len(buf), 0
-	if fresh && !ask {
-		buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamData}.Append(buf)
-	}
+	at := len(buf)
+	buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamData}.Append(buf)
+	begin := len(buf)
 	if ask {
-		buf = experimenter.Stream{ID: s.id, Kind: experimenter.StreamData}.Append(buf)
-		begin := len(buf)
 		var out []byte
 		if out, more = end.Take(buf[begin:], credit); len(out) > cap(buf)-begin {
 			buf = append(buf, out...) // Take has made a larger one
 		} else {
 			buf = buf[:begin+len(out)]
 		}
-		if n = len(out); n == 0 && !fresh {
-			buf = buf[:at]
-		} else {
-			experimenter.Stream{ID: s.id, Kind: experimenter.StreamData, Number: uint32(n)}.Append(buf[:at])
-		}
+	}
+	n := len(buf) - begin
+	if n == 0 && !fresh {
+		buf = buf[:at]
+	} else {
+		experimenter.Stream{ID: s.id, Kind: experimenter.StreamData, Number: uint32(n)}.Append(buf[:at])
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
