@@ -425,7 +425,9 @@ type Moved struct {
 	Group   uint32                 `protobuf:"varint,2,opt,name=group,proto3" json:"group,omitempty"`
 	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // of the assignment: it grows with each move
 	// from the request until the directory said so; 0: it lived there before
-	TookMs        float64 `protobuf:"fixed64,4,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	TookMs float64 `protobuf:"fixed64,4,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
+	// of took_ms, how long the actor worked nowhere, at most; 0: it is not known
+	PausedMs      float64 `protobuf:"fixed64,5,opt,name=paused_ms,json=pausedMs,proto3" json:"paused_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -484,6 +486,13 @@ func (x *Moved) GetVersion() uint64 {
 func (x *Moved) GetTookMs() float64 {
 	if x != nil {
 		return x.TookMs
+	}
+	return 0
+}
+
+func (x *Moved) GetPausedMs() float64 {
+	if x != nil {
+		return x.PausedMs
 	}
 	return 0
 }
@@ -868,12 +877,13 @@ const file_holdfast_v1_operations_proto_rawDesc = "" +
 	"\x03key\x18\x02 \x01(\v2\x10.holdfast.v1.KeyR\x03key\x12\x16\n" +
 	"\x06switch\x18\x03 \x01(\tR\x06switch\x12\x14\n" +
 	"\x05group\x18\x04 \x01(\rR\x05group\x12\x10\n" +
-	"\x03pin\x18\x05 \x01(\bR\x03pin\"f\n" +
+	"\x03pin\x18\x05 \x01(\bR\x03pin\"\x83\x01\n" +
 	"\x05Moved\x12\x14\n" +
 	"\x05actor\x18\x01 \x01(\tR\x05actor\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\rR\x05group\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x17\n" +
-	"\atook_ms\x18\x04 \x01(\x01R\x06tookMs\"S\n" +
+	"\atook_ms\x18\x04 \x01(\x01R\x06tookMs\x12\x1b\n" +
+	"\tpaused_ms\x18\x05 \x01(\x01R\bpausedMs\"S\n" +
 	"\x03Pin\x12\x10\n" +
 	"\x03app\x18\x01 \x01(\tR\x03app\x12\"\n" +
 	"\x03key\x18\x02 \x01(\v2\x10.holdfast.v1.KeyR\x03key\x12\x16\n" +

@@ -332,7 +332,7 @@ func (c *Core) tellLeader(now time.Time) {
 	f := &api.Failover{From: c.cfg.Names[was.leader], Term: c.role.Term, Switches: int32(len(c.sessions)),
 		Commands: c.resent}
 	if !was.ended.IsZero() {
-		f.LeaderlessMs = float64(now.Sub(was.ended)) / float64(time.Millisecond)
+		f.LeaderlessMs = inMs(now.Sub(was.ended))
 	}
 	c.cfg.Tell(&api.Event{Kind: api.EventKind_EVENT_KIND_LEADER, Group: uint32(c.cfg.Group), Failover: f,
 		Text: fmt.Sprintf("%s leads group %d in term %d", c.cfg.Name, c.cfg.Group, c.role.Term)})

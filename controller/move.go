@@ -76,6 +76,9 @@ func (c *Core) executeMoves() {
 	for _, e := range c.ledger.EndedMoves() {
 		c.moveEnded(journey{e.Actor, e.To}, e.Err)
 	}
+	for _, h := range c.ledger.Handovers() {
+		c.handedOver(journey{h.Actor, h.To}, h.Took)
+	}
 }
 
 func (c *Core) beginMove(m move) {
@@ -118,6 +121,15 @@ func (c *Core) moveEnded(j journey, err error) {
 	c.outside.Answer(by.controller, Outcome{by.id, failed, []byte(err.Error())}.append(nil))
 }
 
+// handedOver tells who waits for a move how long the actor paused.
+func (c *Core) handedOver(j journey, pause time.Duration) {
+	c.log.Info("an actor has moved", "actor", j.actor.String(), "to", j.to, "pause", pause)
+	if by := c.askers[j]; by.controller != 0 && by.ended == nil {
+		c.outside.Answer(by.controller, Outcome{by.id, replied, binary.AppendUvarint(nil, uint64(pause))}.append(nil))
+	}
+	delete(c.askers, j)
+}
+
 // Move is the request to move an actor of an application, or a switch with all actors at it. It changes nothing if the
 // actor lives there.
 type Move struct {
@@ -152,6 +164,8 @@ type Moved struct {
 	Version uint64 `json:"version"` // of the assignment: it grows with each move
 	// from the request until the directory said so; 0: it lived there before
 	TookMs float64 `json:"took_ms"`
+	// of TookMs, how long the actor worked nowhere, at most; 0: it is not known
+	PausedMs float64 `json:"paused_ms"`
 }
 
 var (
@@ -164,6 +178,31 @@ var (
 
 // moveEvery is how long after a request to move the next one follows: requests may be lost.
 const moveEvery = 500 * time.Millisecond
+
+// pauseIn is how long Move waits, when the directory has a move, until the group that the actor has left says how long
+// the actor paused. That message may be lost.
+const pauseIn = 100 * time.Millisecond
+
+// pause returns how long an actor paused, as the outcome of its move says; 0: that is not known.
+func (o Outcome) pause() time.Duration {
+	if v, n := binary.Uvarint(o.message); n > 0 && o.kind == replied {
+		return time.Duration(v)
+	}
+	return 0
+}
+
+// awaitPause returns the pause of the outcome that comes soon.
+func awaitPause(ctx context.Context, outcome <-chan Outcome) time.Duration {
+	late := time.NewTimer(pauseIn)
+	defer late.Stop()
+	select {
+	case o := <-outcome:
+		return o.pause()
+	case <-late.C:
+	case <-ctx.Done():
+	}
+	return 0
+}
 
 // Move moves an actor, and returns when the directory says so.
 func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
@@ -199,7 +238,8 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 	}
 	began := time.Now()
 	var id, asked uint64 // of the call, and the group to which it was sent
-	var refused <-chan Outcome
+	var outcome <-chan Outcome
+	var paused time.Duration
 	defer func() { c.calls.End(id) }()
 	for first := true; ; first = false {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
@@ -210,22 +250,26 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 		case m.yields && c.assigned.pinned(a):
 			return Moved{}, errPinned
 		case at.Group == m.Group:
-			took := time.Since(began)
 			if first {
-				took = 0
+				return Moved{Actor: a.String(), Group: at.Group, Version: at.Version}, nil
 			}
-			return Moved{a.String(), at.Group, at.Version, float64(took) / float64(time.Millisecond)}, nil
+			took := time.Since(began)
+			if outcome != nil {
+				paused = awaitPause(ctx, outcome)
+			}
+			return Moved{a.String(), at.Group, at.Version, inMs(took), inMs(paused)}, nil
 		}
 		select {
 		case <-news:
-		case o := <-refused:
-			if refused = nil; o.kind == failed {
+		case o := <-outcome:
+			if outcome = nil; o.kind == failed {
 				return Moved{}, errors.New(string(o.message))
 			}
+			paused = o.pause()
 		case <-again.C:
-			if refused == nil || asked != at.Group { // else the same call, so that an answer that is on its way counts
+			if outcome == nil || asked != at.Group { // else the same call, so that an answer that is on its way counts
 				c.calls.End(id)
-				id, refused = c.calls.begin(at.Group)
+				id, outcome = c.calls.begin(at.Group)
 				asked = at.Group
 			}
 			c.router.sendPayload(at.Group, MovePayload(a, m.Group, c.cfg.Consensus.ID, id))
@@ -236,6 +280,8 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 		}
 	}
 }
+
+func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // callOff calls off a move that has begun of an actor that lives in a group. It waits for the answer for a while, so
 // that the next request of the same client comes after it.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -108,5 +109,22 @@ func TestCalledOffMoveIsAnswered(t *testing.T) {
 	}
 	if n := s.core.Status().failedMoves; n != 2 {
 		t.Errorf("%d moves have failed", n)
+	}
+}
+
+// Who waits for a move is told how long the actor paused.
+func TestPauseIsAnswered(t *testing.T) {
+	one, two := inGroups(t, CoreConfig{}, nil)
+	one.core.Payload(one.now, 0, MovePayload(ledger.Actor{App: "echoer"}, 2, 7, 5))
+	for n := 0; len(one.trace) == 0; n++ {
+		if n > 100 {
+			t.Fatal("nobody is told")
+		}
+		passFrames(one, two)
+	}
+	message, told := strings.CutPrefix(one.trace[0], fmt.Sprintf("answer 5 to 7: %d ", replied))
+	pause := Outcome{kind: replied, message: []byte(message)}.pause()
+	if !told || len(one.trace) > 1 || pause < TickInterval || pause > 100*TickInterval {
+		t.Errorf("%q, a pause of %v", one.trace, pause)
 	}
 }

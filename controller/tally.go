@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -185,7 +184,7 @@ func DescribeReport(group, term uint64, r *ledger.Report) GroupTally {
 func actorTally(a *tally.ActorReport[ledger.Actor], bytes int) ActorTally {
 	t := ActorTally{Inputs: a.Inputs, Outputs: a.Outputs, Failures: a.Failures,
 		Late: a.Late, Dropped: a.Dropped,
-		BusyMs: float64(a.Busy) / float64(time.Millisecond), Bytes: bytes, Rest: PeerExchange(a.Rest)}
+		BusyMs: inMs(a.Busy), Bytes: bytes, Rest: PeerExchange(a.Rest)}
 	for _, p := range a.Peers {
 		t.Peers = append(t.Peers, PeerTally{p.ID.String(), PeerExchange(p.Exchanged)})
 	}

@@ -75,6 +75,7 @@ type Core struct {
 	heard       map[Actor]Assignment  // see hears; by mover
 	leaving     []*departure          // see Moves
 	ended       []EndedMove           // until EndedMoves returns them
+	handing     []handing             // see Handovers
 	followers   []follower            // see Tx.Follow
 	unmoved     map[Actor]unmoved     // likewise
 	unassigned  []Actor               // see Unassigned

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
@@ -99,7 +100,7 @@ func (c *Core) departure(a Actor, to uint64) *departure {
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
 func (c *Core) leadMoves() {
-	c.ended, c.followers, c.unmoved = nil, nil, nil
+	c.ended, c.handing, c.followers, c.unmoved = nil, nil, nil, nil
 	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
 		c.leave(a, c.state.moves.leaving[a])
 	}
@@ -189,7 +190,38 @@ type EndedMove struct {
 	Err   error
 }
 
-// maxEnded bounds the moves that have ended and were not asked for. Further ones are only logged.
+// handing is an actor that has departed, and of which the other group may not have everything.
+type handing struct {
+	actor Actor
+	link  Link
+	last  uint64 // the item with the end of the actor
+	since int64  // ledger time of the departure
+}
+
+// Handover is the end of a move: the actor worked nowhere from its departure until the other group had committed its
+// arrival. Took is at least that time: it has the way of the acknowledgement, too.
+type Handover struct {
+	Actor Actor
+	To    uint64
+	Took  time.Duration
+}
+
+// Handovers returns those that have ended since the last call, at a leader. Those that began under an earlier leader
+// are not among them.
+func (c *Core) Handovers() (done []Handover) {
+	c.handing = slices.DeleteFunc(c.handing, func(h handing) bool {
+		if c.outgoing(h.link).sending.taken < h.last {
+			return false
+		}
+		to, _ := h.link.To.group()
+		done = append(done, Handover{h.actor, to, time.Duration(c.clock - h.since)})
+		return true
+	})
+	return done
+}
+
+// maxEnded bounds the moves that have ended and were not asked for. Further ones are only logged. It bounds the
+// handovers at a time, too: further ones are not told.
 const maxEnded = 4096
 
 // endMove ends a move before the actor departs.
@@ -226,6 +258,9 @@ func (c *Core) depart(d *departure) {
 		return
 	}
 	c.departs(a, next, d.link(c), parts, pieces)
+	if len(c.handing) < maxEnded {
+		c.handing = append(c.handing, handing{a, d.link(c), c.outgoing(d.link(c)).outbox.Last(), c.clock})
+	}
 	c.leaving = slices.DeleteFunc(c.leaving, func(o *departure) bool { return o == d })
 }
 

@@ -1,6 +1,10 @@
 package ledger
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 // A table of which the actor has every cell departs and arrives as a whole, in one operation and not in one for each
 // cell. Until that is committed the rows are those before, and a leader that is deposed has them again.
@@ -49,5 +53,37 @@ func TestWholeTableMoves(t *testing.T) {
 	rows("it has moved", 0)
 	if list, err := s.groups[2].leader.Rows("a", 1<<20); err != nil || len(list) != cells+1 {
 		t.Errorf("%d rows have arrived (%v)", len(list), err)
+	}
+}
+
+// A handover ends when the other group has committed the arrival, and took the time since the departure.
+func TestHandover(t *testing.T) {
+	s := newPairs(t)
+	s.groups[1].up(1)
+	s.run()
+	from, to := s.groups[1], s.groups[2]
+	s.move(ofApp, 1, 2)
+	for n := 0; from.leader.state.moves.at[ofApp].Group != 2; n++ {
+		if n > 100 {
+			t.Fatal("it does not depart")
+		}
+		from.commit()
+		from.leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+		to.commit()
+		to.leader.Frames(func(to uint64, frame []byte) { s.carry(to, frame) })
+		from.leader.Moves()
+	}
+	from.now += int64(3 * time.Millisecond)
+	from.leader.Tick(from.now)
+	if list := from.leader.Handovers(); len(list) > 0 {
+		t.Errorf("before it has arrived: %v", list)
+	}
+	s.run()
+	want := []Handover{{Actor: ofApp, To: 2, Took: 3 * time.Millisecond}}
+	if list := from.leader.Handovers(); !slices.Equal(list, want) {
+		t.Errorf("%v, want %v", list, want)
+	}
+	if list := append(from.leader.Handovers(), to.leader.Handovers()...); len(list) > 0 {
+		t.Errorf("once more: %v", list)
 	}
 }

@@ -21,7 +21,8 @@ what is on its way to it and from it. Without a key it is the actor that has all
 belong to no switch and to no key. With --switch, move a switch, with all that applications have there.
 The leader of the other group becomes its master.
 
-The command waits until the directory says that the move is complete. If the actor cannot move, or somebody
+The command waits until the directory says that the move is complete. It prints how long that took, and how long the
+actor paused: it works where it lived while its state is copied. If the actor cannot move, or somebody
 calls the move off by asking for another one, the command says why.
 
 Nothing is lost, repeated or reordered, whichever controller dies meanwhile. A switch behind an agent, or one
@@ -64,8 +65,11 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 				return err
 			}
 			how := fmt.Sprintf("moved in %.1f ms", moved.TookMs)
-			if moved.TookMs == 0 {
+			switch {
+			case moved.TookMs == 0:
 				how = "where it has lived before"
+			case moved.PausedMs > 0:
+				how += fmt.Sprintf(", of which it paused for at most %.1f", moved.PausedMs)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s lives in group %d (version %d), %s\n", moved.Actor, moved.Group,
 				moved.Version, how)

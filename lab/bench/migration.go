@@ -56,10 +56,12 @@ func (m Migration) Run(ctx context.Context, progress Progress) (Report, error) {
 		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, with %d packet-ins outstanding each",
 			crowdSwitches, m.Window),
 		"state": "a row for each host, of which the cells have so many bytes",
-		"pause": "the longest time without a packet-out at any switch, from the request to move the actor until it " +
-			"lives in the other group",
-		"usual_pause": "the same in as long a time without a move, just before",
-		"pause_more":  "what a pause is more than the usual one just before, which other work of the machine causes",
+		"pause": "how long the actor worked nowhere, at most: from the transaction in which it departed until the leader " +
+			"of that group knew that the other one had committed its arrival",
+		"gap": "the longest time without a packet-out at any switch, from the request to move the actor until it lives " +
+			"in the other group: it has what other work of the machine causes while the state is copied, too",
+		"usual_gap": "the same in as long a time without a move, just before",
+		"gap_more":  "what a gap is more than the usual one just before",
 		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the " +
 			"pause, what is queued, and the way to another group",
 		"usual_wait": "the same in as long a time without a move",
@@ -90,7 +92,7 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 	}
 	defer crowd.close()
 	crowd.begin(m.Window)
-	var pauses, usual, more, waits, usualWaits, took []float64
+	var pauses, gaps, usual, more, waits, usualWaits, took []float64
 	between := 50 * time.Millisecond // then as long as the last move took
 	for n := range m.Moves {
 		progress(float64(n) / float64(m.Moves))
@@ -100,23 +102,32 @@ func (m Migration) measure(ctx context.Context, progress func(float64), size int
 		usual, usualWaits = append(usual, millis(gap)), append(usualWaits, millis(wait))
 		start := time.Now()
 		group := uint64(n%len(c.Controllers()) + 1)
-		if _, err := mover.Move(ctx, controller.Move{App: exchange.Name, Group: group}); err != nil {
+		moved, err := mover.Move(ctx, controller.Move{App: exchange.Name, Group: group})
+		if err != nil {
 			return c.WithLogs(fmt.Errorf("move %d: %w", n+1, err))
 		}
 		between = time.Since(start)
 		took = append(took, millis(between))
 		gap, wait = crowd.longest()
-		pauses, waits = append(pauses, millis(gap)), append(waits, millis(wait))
-		more = append(more, pauses[n]-usual[n])
+		gaps, waits = append(gaps, millis(gap)), append(waits, millis(wait))
+		more = append(more, gaps[n]-usual[n])
+		if moved.PausedMs > 0 {
+			pauses = append(pauses, moved.PausedMs)
+		}
 	}
 	lost, err := crowd.finish(ctx)
 	if err != nil {
 		return c.WithLogs(err)
 	}
+	if len(pauses) == 0 {
+		return c.WithLogs(errors.New("no group has said how long the actor paused"))
+	}
 	suffix := fmt.Sprintf("_b%d", size)
 	f["pause_ms_p50"+suffix], f["pause_ms_p99"+suffix] = quantile(pauses, 0.5), quantile(pauses, 0.99)
-	f["usual_pause_ms_p50"+suffix], f["move_ms_p50"+suffix] = quantile(usual, 0.5), quantile(took, 0.5)
-	f["pause_more_ms_p50"+suffix] = quantile(more, 0.5)
+	f["pauses_unknown"+suffix] = float64(m.Moves - len(pauses))
+	f["gap_ms_p50"+suffix], f["gap_ms_p99"+suffix] = quantile(gaps, 0.5), quantile(gaps, 0.99)
+	f["usual_gap_ms_p50"+suffix], f["move_ms_p50"+suffix] = quantile(usual, 0.5), quantile(took, 0.5)
+	f["gap_more_ms_p50"+suffix] = quantile(more, 0.5)
 	f["wait_ms_p50"+suffix], f["usual_wait_ms_p50"+suffix] = quantile(waits, 0.5), quantile(usualWaits, 0.5)
 	f["lost"+suffix], f["repeated"+suffix] = float64(lost), float64(crowd.repeated)
 	f["reordered"+suffix], f["packets"+suffix] = float64(crowd.reordered), float64(crowd.received)

@@ -486,6 +486,7 @@ class Moved:
     group: int = 0
     version: int = 0
     took_ms: float = 0.0
+    paused_ms: float = 0.0
 
 
 @dataclass(kw_only=True)

@@ -380,6 +380,7 @@ export interface Moved {
   group: number;
   version: string;
   took_ms: number;
+  paused_ms: number;
 }
 
 export interface Pin {
