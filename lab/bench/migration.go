@@ -56,10 +56,10 @@ func (m Migration) Run(ctx context.Context, progress Progress) (Report, error) {
 		"switches": fmt.Sprintf("%d fake OpenFlow 1.3 switches in this process, with %d packet-ins outstanding each",
 			crowdSwitches, m.Window),
 		"state": "a row for each host, of which the cells have so many bytes",
-		"pause": "how long the actor worked nowhere, at most: from the transaction in which it departed until the leader " +
-			"of that group knew that the other one had committed its arrival",
-		"gap": "the longest time without a packet-out at any switch, from the request to move the actor until it lives " +
-			"in the other group: it has what other work of the machine causes while the state is copied, too",
+		"pause": "how long the actor worked nowhere, at most: from the transaction in which it departed until the " +
+			"leader of that group knew that the other one had committed its arrival",
+		"gap": "the longest time without a packet-out at any switch, from the request to move the actor until it " +
+			"lives in the other group: it has what other work of the machine causes while the state is copied, too",
 		"usual_gap": "the same in as long a time without a move, just before",
 		"gap_more":  "what a gap is more than the usual one just before",
 		"wait": "the longest time from a packet-in to its packet-out within the move, at any switch: it has the " +
