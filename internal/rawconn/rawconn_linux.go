@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -11,12 +12,23 @@ import (
 // conn is a TCP connection. Its Read and Write are those of net.Conn. It implements Direct.
 type conn struct {
 	*net.TCPConn
-	raw syscall.RawConn
+	raw    syscall.RawConn
+	reads  transfer
+	writes transfer
 
-	// Of the WriteDirect in progress.
-	direct  func(fd uintptr) // made once, because it would be allocated each time
+	// Of the WriteDirect in progress, likewise.
+	direct  func(fd uintptr)
 	offered []byte
 	taken   int
+}
+
+// transfer is a system call in progress. It is kept with the connection, because it would be allocated each time.
+type transfer struct {
+	mu    sync.Mutex // held during a Read or Write: the next one waits, as it does with package net
+	b     []byte
+	n     int
+	errno syscall.Errno
+	ready func(fd uintptr) (done bool)
 }
 
 // Of returns the connection with reads and writes of this package, or c itself if it is not one of TCP. Close,
@@ -31,46 +43,61 @@ func Of(c net.Conn) net.Conn {
 		return c // closed: its reads and writes say so
 	}
 	n := &conn{TCPConn: t, raw: raw}
+	n.reads.ready, n.writes.ready = n.reads.read, n.writes.write
 	n.direct = func(fd uintptr) { n.taken, _ = call(syscall.SYS_WRITE, fd, n.offered) }
 	return n
+}
+
+// read reads once.
+func (t *transfer) read(fd uintptr) bool {
+	t.n, t.errno = call(syscall.SYS_READ, fd, t.b)
+	return t.errno != syscall.EAGAIN
+}
+
+// write writes all, as far as there is room.
+func (t *transfer) write(fd uintptr) bool {
+	for t.n < len(t.b) {
+		n, errno := call(syscall.SYS_WRITE, fd, t.b[t.n:])
+		if t.errno = errno; errno != 0 {
+			return errno != syscall.EAGAIN
+		}
+		t.n += n
+	}
+	return true
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, errno := 0, syscall.Errno(0)
-	err := c.raw.Read(func(fd uintptr) bool {
-		n, errno = call(syscall.SYS_READ, fd, b)
-		return errno != syscall.EAGAIN
-	})
+	t := &c.reads
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b, t.n, t.errno = b, 0, 0
+	err := c.raw.Read(t.ready)
+	t.b = nil
 	switch {
 	case err != nil:
 		return 0, err
-	case errno != 0:
-		return 0, c.failed("read", errno)
-	case n == 0:
+	case t.errno != 0:
+		return 0, c.failed("read", t.errno)
+	case t.n == 0:
 		return 0, io.EOF
 	}
-	return n, nil
+	return t.n, nil
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	done, errno := 0, syscall.Errno(0)
-	err := c.raw.Write(func(fd uintptr) bool {
-		for done < len(b) {
-			var n int
-			if n, errno = call(syscall.SYS_WRITE, fd, b[done:]); errno != 0 {
-				return errno != syscall.EAGAIN
-			}
-			done += n
-		}
-		return true
-	})
-	if err == nil && errno != 0 {
-		err = c.failed("write", errno)
+	t := &c.writes
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b, t.n, t.errno = b, 0, 0
+	err := c.raw.Write(t.ready)
+	t.b = nil
+	if err == nil && t.errno != 0 {
+		err = c.failed("write", t.errno)
 	}
-	return done, err
+	return t.n, err
 }
 
 func (c *conn) WriteDirect(b []byte) int {
