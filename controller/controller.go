@@ -112,10 +112,6 @@ type Auditor interface {
 	Close() error
 }
 
-// inboxSize bounds the queue from sessions to a loop. A session that finds it full waits, and does not read from its
-// switch.
-const inboxSize = 1024
-
 // patience times the handler timeout is for how long the loop of a leader may make no turn. A handler that hangs is
 // found earlier, so that its actor is suspended before another controller leads.
 const patience = 2

@@ -304,7 +304,7 @@ func hubs() []ledger.Application {
 
 // A leader that stops in the middle of traffic hands over the leadership. Every packet-in is answered once.
 func TestHandOverUnderLoad(t *testing.T) {
-	s := newTestCluster(t, 50, hubs)
+	s := newTestCluster(t, 10, hubs)
 	first, before := s.leader()
 	done := make(chan load.Result)
 	go func() { done <- s.run(4, 2*time.Second) }()

@@ -39,7 +39,8 @@ type group struct {
 	core     *Core // only the loop touches it
 	node     *consensus.Node
 	observe  func(consensus.Update, *Core) error // the loop passes each update to it, after core
-	inbox    chan item
+	inbox    *inbox
+	taken    []item                // from the inbox: not handled yet
 	taking   []southbound.Delivery // by take: the core does not have these yet
 	ask      chan func()
 	heard    chan func() // results of hosts, see later
@@ -100,7 +101,7 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		cfg: cfg, name: of.Name, names: of.Names, log: of.Logger, audit: of.Audit, observe: observe,
 		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router, askDirectory: c.askDirectory,
 		answer: c.answerCalls, reassign: c.reassigned.put,
-		inbox: make(chan item, inboxSize), ask: make(chan func()), heard: make(chan func()),
+		inbox: newInbox(), ask: make(chan func()), heard: make(chan func()),
 		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan struct{}, 1),
 		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, watchdog.DefaultBudget),
@@ -160,20 +161,18 @@ func (c *Controller) runGroup(g *group) {
 // run is the goroutine that owns the group. It ends with end, or when its consensus fails, and has then stopped the
 // node.
 func (g *group) run() {
-	defer g.rejectAll() // what was put before done was closed
 	defer close(g.done)
 	if g.files != nil {
 		g.background.Go(g.files.run)
 	}
 	g.err = g.supervise()
 	close(g.ended)
+	g.rejectAll()
 	g.core.Stop()
 	idle := make(chan struct{})
 	go func() { g.background.Wait(); close(idle) }()              // ends with the hosts, which core has stopped
-	for released := g.released; released != nil || idle != nil; { // sessions and hosts may wait for the loop
+	for released := g.released; released != nil || idle != nil; { // hosts may wait for the loop
 		select {
-		case it := <-g.inbox:
-			it.reject()
 		case <-g.heard:
 		case <-idle:
 			idle = nil
@@ -186,16 +185,12 @@ func (g *group) run() {
 	}
 }
 
-// rejectAll rejects what waits in the inbox.
+// rejectAll closes the inbox, and rejects what the core does not have.
 func (g *group) rejectAll() {
-	for {
-		select {
-		case it := <-g.inbox:
-			it.reject()
-		default:
-			return
-		}
+	for _, it := range slices.Concat(g.taken, g.inbox.close()) {
+		it.reject()
 	}
+	g.taken = nil
 }
 
 // close ends the node, after run.
@@ -218,9 +213,8 @@ func (g *group) loop() error {
 		case <-g.stop:
 			return nil
 		case <-g.node.News(): // as the next
-		case it := <-g.inbox:
-			g.take(it)
-		case <-g.payloads.wake: // drain handles them
+		case <-g.inbox.wake: // drain handles what is in it, as the next
+		case <-g.payloads.wake:
 		case f := <-g.ask:
 			f()
 		case f := <-g.heard:
@@ -255,22 +249,37 @@ func (g *group) drain() error {
 	for _, p := range g.payloads.take() {
 		g.core.Payload(time.Now(), p.from, p.bytes)
 	}
-	for range inboxSize {
-		if u, ok := g.node.Next(); ok {
-			if err := g.update(u); err != nil {
-				return err
-			}
-			continue
+	if err := g.updates(); err != nil {
+		return err
+	}
+	for g.taken = g.inbox.take(); len(g.taken) > 0; {
+		it := g.taken[0]
+		g.taken = g.taken[1:]
+		g.take(it)
+		if err := g.updates(); err != nil {
+			return err
 		}
-		if err := g.node.Err(); err != nil {
-			return fmt.Errorf("controller %s: consensus ended: %w", g.name, err)
+	}
+	return nil
+}
+
+// maxUpdates bounds the updates that are handled without looking at anything else. The others are handled in the next
+// turn.
+const maxUpdates = 1024
+
+// updates handles what the consensus has.
+func (g *group) updates() error {
+	for range maxUpdates {
+		u, ok := g.node.Next()
+		if !ok {
+			break
 		}
-		select {
-		case it := <-g.inbox:
-			g.take(it)
-		default:
-			return nil
+		if err := g.update(u); err != nil {
+			return err
 		}
+	}
+	if err := g.node.Err(); err != nil {
+		return fmt.Errorf("controller %s: consensus ended: %w", g.name, err)
 	}
 	return nil
 }

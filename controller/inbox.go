@@ -37,6 +37,61 @@ func (it *item) reject() {
 	}
 }
 
+// inbox is the queue from sessions to the loop of a group. put never waits, because the reader of an agent has switches
+// of other groups, too. A session has one attach, one detach and one delivery of events in it at most, since it gets no
+// more events until these are done, and less than its switch has commands; so the queue needs no other bound.
+type inbox struct {
+	wake chan struct{} // capacity 1: there is something
+
+	mu     sync.Mutex // guards the fields below
+	queue  []item     // oldest first
+	spare  []item     // is queue next time
+	closed bool
+}
+
+func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+
+// put reports whether the queue takes an item: it is not closed. Of commands that are done, the last ones count.
+func (q *inbox) put(it item) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
+	if n := len(q.queue); n > 0 && it.kind == commandsDone {
+		if last := &q.queue[n-1]; last.kind == it.kind && last.session == it.session && last.epoch == it.epoch {
+			last.seq = it.seq
+			return true
+		}
+	}
+	if q.queue = append(q.queue, it); len(q.queue) == 1 {
+		select {
+		case q.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// take returns the queued items, which are valid until the next call.
+func (q *inbox) take() []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.queue
+	clear(q.spare)
+	q.queue, q.spare = q.spare[:0], list
+	return list
+}
+
+// close returns the queued items. Further ones are not taken.
+func (q *inbox) close() []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	list := q.queue
+	q.queue, q.spare, q.closed = nil, nil, true
+	return list
+}
+
 // handler passes the calls of sessions to the loop of the switch's group; see southbound.Handler.
 type handler struct{ c *Controller }
 

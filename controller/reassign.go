@@ -87,7 +87,7 @@ type seats struct {
 }
 
 type seat struct {
-	mu sync.RWMutex // locked to change g; readers hold it while they wait for the inbox
+	mu sync.RWMutex // locked to change g; readers hold it while they use the inbox
 	g  *group
 }
 
@@ -122,19 +122,11 @@ func (s *seat) put(it item) *group {
 
 // put returns nil if the group has ended, and the item was rejected.
 func (g *group) put(it item) *group {
-	select {
-	case g.inbox <- it:
-	case <-g.done:
+	if !g.inbox.put(it) {
 		it.reject()
 		return nil
 	}
-	select {
-	case <-g.done: // perhaps before the item was put
-		g.rejectAll() // so that each item is taken or rejected once
-		return nil
-	default: // run rejects the item if it is not taken
-		return g
-	}
+	return g
 }
 
 // reassignments is the queue of sessions that groups have given up. put never waits, because a group must not wait for

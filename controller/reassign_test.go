@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
 // Switches with agents move from group to group while packets are answered, and leaders stop. Nothing is lost or
@@ -59,19 +60,22 @@ func TestSwitchesMove(t *testing.T) {
 	t.Log(fmt.Sprint(moves, " moves, ", r.Total.Sent, " packets"))
 }
 
-// A group that has ended takes nothing, though its inbox has room: a session would wait for ever to be used.
+// A group that has ended takes nothing: a session would wait for ever to be used.
 func TestEndedGroupTakesNothing(t *testing.T) {
-	g := &group{inbox: make(chan item, inboxSize), done: make(chan struct{})}
-	if g.put(item{kind: detach}) != g {
+	g := &group{inbox: newInbox()}
+	rejected := 0
+	its := item{kind: events, list: []southbound.Delivery{{Done: func(err error) {
+		if rejected++; !errors.Is(err, errClosing) {
+			t.Error(err)
+		}
+	}}}}
+	if g.put(its) != g || rejected > 0 {
 		t.Error("a group that runs takes nothing")
 	}
-	close(g.done)
-	for range 20 {
-		if g.put(item{kind: detach}) != nil {
-			t.Fatal("a group that has ended takes a session")
-		}
-	}
-	if g.rejectAll(); len(g.inbox) > 0 {
+	if g.rejectAll(); rejected != 1 {
 		t.Error("what it did not take is not rejected")
+	}
+	if g.put(its) != nil || rejected != 2 {
+		t.Error("a group that has ended takes a session")
 	}
 }
