@@ -426,7 +426,7 @@ type Moved struct {
 	Version uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // of the assignment: it grows with each move
 	// from the request until the directory said so; 0: it lived there before
 	TookMs float64 `protobuf:"fixed64,4,opt,name=took_ms,json=tookMs,proto3" json:"took_ms,omitempty"`
-	// of took_ms, how long the actor worked nowhere, at most; 0: it is not known
+	// of took_ms, how long the actor worked nowhere, at most; 0: it is not known, as for a switch
 	PausedMs      float64 `protobuf:"fixed64,5,opt,name=paused_ms,json=pausedMs,proto3" json:"paused_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

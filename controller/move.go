@@ -121,10 +121,11 @@ func (c *Core) moveEnded(j journey, err error) {
 	c.outside.Answer(by.controller, Outcome{by.id, failed, []byte(err.Error())}.append(nil))
 }
 
-// handedOver tells who waits for a move how long the actor paused.
+// handedOver tells who waits for a move how long the actor paused. Of a switch only its session knows that: it works
+// when the other group is its master.
 func (c *Core) handedOver(j journey, pause time.Duration) {
-	c.log.Info("an actor has moved", "actor", j.actor.String(), "to", j.to, "pause", pause)
-	if by := c.askers[j]; by.controller != 0 && by.ended == nil {
+	c.log.Info("an actor has moved", "actor", j.actor.String(), "to", j.to, "after", pause)
+	if by := c.askers[j]; by.controller != 0 && by.ended == nil && j.actor.App != "" {
 		c.outside.Answer(by.controller, Outcome{by.id, replied, binary.AppendUvarint(nil, uint64(pause))}.append(nil))
 	}
 	delete(c.askers, j)
@@ -164,7 +165,7 @@ type Moved struct {
 	Version uint64 `json:"version"` // of the assignment: it grows with each move
 	// from the request until the directory said so; 0: it lived there before
 	TookMs float64 `json:"took_ms"`
-	// of TookMs, how long the actor worked nowhere, at most; 0: it is not known
+	// of TookMs, how long the actor worked nowhere, at most; 0: it is not known, as for a switch
 	PausedMs float64 `json:"paused_ms"`
 }
 
@@ -254,7 +255,7 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 				return Moved{Actor: a.String(), Group: at.Group, Version: at.Version}, nil
 			}
 			took := time.Since(began)
-			if outcome != nil {
+			if outcome != nil && m.Switch == "" {
 				paused = awaitPause(ctx, outcome)
 			}
 			return Moved{a.String(), at.Group, at.Version, inMs(took), inMs(paused)}, nil
