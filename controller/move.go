@@ -124,7 +124,7 @@ func (c *Core) moveEnded(j journey, err error) {
 // handedOver tells who waits for a move how long the actor paused. Of a switch only its session knows that: it works
 // when the other group is its master.
 func (c *Core) handedOver(j journey, pause time.Duration) {
-	c.log.Info("an actor has moved", "actor", j.actor.String(), "to", j.to, "after", pause)
+	c.log.Info("an actor has moved", "actor", j.actor.String(), "to", j.to, "handover", pause)
 	if by := c.askers[j]; by.controller != 0 && by.ended == nil && j.actor.App != "" {
 		c.outside.Answer(by.controller, Outcome{by.id, replied, binary.AppendUvarint(nil, uint64(pause))}.append(nil))
 	}
