@@ -109,6 +109,15 @@ type plainConn struct {
 // NetConn returns the connection that c wraps.
 func (c *plainConn) NetConn() net.Conn { return c.Conn }
 
+// Unwrapped returns the connection inside one that Plain has accepted, and any other one as it is. It is for who takes
+// over a connection from a server that has read of it before: what is inside can be more than a net.Conn.
+func Unwrapped(conn net.Conn) net.Conn {
+	if c, is := conn.(*plainConn); is {
+		return c.Conn
+	}
+	return conn
+}
+
 func (c *plainConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.begun {

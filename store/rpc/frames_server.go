@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
@@ -43,7 +44,7 @@ func (s *server) frames(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = conn.SetDeadline(time.Time{})
-	conn = rawconn.Of(conn)
+	conn = rawconn.Of(mtls.Unwrapped(conn))
 	in := bufio.NewReaderSize(&deadlined{Conn: conn, silence: silentClient}, 64<<10)
 	s.serveFrames(r.Context(), newFrameConn(conn, in, s.sendTimeout, store.MaxRequest))
 }

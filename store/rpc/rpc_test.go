@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 )
@@ -227,6 +229,7 @@ func listenTo(t testing.TB, a Application, behind ledger.Backend) (address strin
 	t.Helper()
 	_, h := a.Serve(behind)
 	s := httptest.NewUnstartedServer(h)
+	s.Listener = mtls.Plain(s.Listener, slog.New(slog.DiscardHandler), "the API") // as a controller does
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)

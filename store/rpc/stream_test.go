@@ -272,6 +272,31 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
+// noticed is a backend that notes how answers to a client are written, and answers.
+type noticed struct {
+	backend
+	direct chan bool
+}
+
+func (b noticed) Begin(_ ledger.Call, _ time.Duration, w ledger.Waiter) (uint64, bool) {
+	b.direct <- w.(*framedRequest).on.direct != nil
+	w.Answer((&store.Response{ID: 7}).Append(nil), nil)
+	w.Flush()
+	return 0, true
+}
+
+// Who has the answer writes it: the connection that the server of HTTP hands over can be written without waiting.
+func TestAnswersAreWrittenAtOnce(t *testing.T) {
+	b := noticed{direct: make(chan bool, 1)}
+	s := streams["frames"](t, listenTo(t, New(), b))
+	if err := s.Send(encode(7, "n")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Receive(); err != nil || r.ID != 7 || !<-b.direct {
+		t.Errorf("%+v, %v; or a goroutine had to write it", r, err)
+	}
+}
+
 // unanswered is a backend that begins calls and never answers.
 type unanswered struct {
 	backend
