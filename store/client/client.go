@@ -238,9 +238,10 @@ func (c *Client) begin() bool {
 	return begins
 }
 
-// send sends what waits, in the goroutine that has noticed it: to wake another one takes as long as to write.
+// send sends what waits, in the goroutine that has noticed it: to wake another one takes as long as to write. Requests
+// that can be sent at the same time leave in one write, so the leader executes them in one turn.
 func (c *Client) send() {
-	runtime.Gosched() // others that are about to ask, because the same response came, do it first
+	runtime.Gosched() // others that are about to ask, because the same responses came, do it first
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for on := c.on; on != nil; on = c.on {
@@ -248,8 +249,11 @@ func (c *Client) send() {
 		if r == nil {
 			break
 		}
+		for ; r != nil; r = c.next(on) {
+			on.Queue(r)
+		}
 		c.mu.Unlock()
-		on.SendNow(r)
+		on.Flush()
 		c.mu.Lock()
 	}
 	c.sending = false

@@ -185,21 +185,22 @@ func (c *Client) progress() progress {
 }
 
 // receive takes responses until one says, or the stream, that the controller is of no use. It also sends what those ask
-// for who got an answer.
+// for who got an answer, when it has taken all responses that came together.
 func (c *Client) receive(on *connection) error {
 	defer c.use(nil)
+	sends := false
 	for {
 		r, err := on.Receive()
-		if err != nil {
-			return err
+		if err == nil {
+			c.mu.Lock()
+			sends = c.begin() || sends // first, so that the callers do not
+			if err = c.answered(&r); err != nil {
+				c.on = nil // nothing more is sent there
+			}
+			c.mu.Unlock()
 		}
-		c.mu.Lock()
-		sends := c.begin() // first, so that the callers do not
-		if err = c.answered(&r); err != nil {
-			c.on = nil // nothing more is sent there
-		}
-		c.mu.Unlock()
-		if sends {
+		if sends && (err != nil || !on.More()) {
+			sends = false
 			c.send()
 		}
 		if err != nil {

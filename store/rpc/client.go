@@ -131,12 +131,12 @@ var ErrDenied = errors.New("the controller refuses this client")
 // Send sends an encoded request.
 func (s *Stream) Send(request []byte) error { return s.on.send(request) }
 
-// SendNow is Send for a goroutine that must not wait. While the controller does not read, requests are kept, so the
-// caller bounds those that are not answered. If the stream has failed, Receive says so.
-func (s *Stream) SendNow(request []byte) {
-	s.on.queue(request, math.MaxInt)
-	s.on.flush()
-}
+// Queue is Send for a goroutine that must not wait, and calls Flush afterwards. While the controller does not read,
+// requests are kept, so the caller bounds those that are not answered. If the stream has failed, Receive says so.
+func (s *Stream) Queue(request []byte) { s.on.queue(request, math.MaxInt) }
+
+// Flush sends what was queued, in one write.
+func (s *Stream) Flush() { s.on.flush() }
 
 // Receive returns the next response.
 func (s *Stream) Receive() (out store.Response, err error) {
@@ -150,6 +150,9 @@ func (s *Stream) Receive() (out store.Response, err error) {
 		}
 	}
 }
+
+// More reports whether another response has come already, so Receive does not wait.
+func (s *Stream) More() bool { return s.on.more() }
 
 // Close ends the stream, and what is sent or received meanwhile.
 func (s *Stream) Close() {

@@ -210,6 +210,18 @@ func (f *frameConn) receive() ([]byte, error) {
 	return b, nil
 }
 
+// more reports whether the next frame is a message, and has come as a whole.
+func (f *frameConn) more() bool {
+	const header = 4
+	have := f.in.Buffered()
+	if have < header {
+		return false
+	}
+	b, _ := f.in.Peek(header) // it is there
+	n := binary.BigEndian.Uint32(b)
+	return n != signOfLife && uint64(n) <= uint64(have-header)
+}
+
 // deadlined is a connection whose reads fail if nothing comes for so long. Before that, ask is called once at half of
 // it; nil: nobody is asked.
 type deadlined struct {
