@@ -25,9 +25,10 @@ Its variants use the store as in the paper: init, cref, vers, cols, micro and ca
 uses none: the application is handlers of the controllers, and the packets come from switches.
 The more packets are handled at a time, the more flows a second there are, and the longer each one takes.
 So loads are tried, twice for 200 ms each, and the one with the most flows whose p90 is at most 0.9 ms is
-measured. If its p90 is more than 1 ms after all, up to two smaller loads are measured, and the best one of
-these is reported. With --flows, that load is measured, and none is tried. Each process uses one processor
-at a time (GOMAXPROCS=1), because the four share the machine; with inside, as many as there are.`,
+measured. Until the p90 is between 0.85 and 1 ms, up to four smaller or larger loads are measured, and the
+one with the most flows whose p90 is at most 1 ms is reported. With --flows, that load is measured, and none
+is tried. Each process uses one processor at a time (GOMAXPROCS=1), because the four share the machine; with
+inside, as many as there are.`,
 		Example: `  holdfast bench store --durability disk --json
   holdfast bench store --batch 64 --etcd /usr/bin/etcd
   holdfast bench store --workload lb-vip --variant micro`,

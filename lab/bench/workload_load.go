@@ -83,14 +83,41 @@ func (l *flowLoad) run(ctx context.Context, flows int, about time.Duration) (off
 // maxP90 is the p90, in ms, that a load may have which is reported.
 const maxP90 = 1.0
 
-// maxRuns bounds the runs of measure. Each is for a smaller load than the one before: lessLoad of it.
+// Of the runs of measure, if it chooses the loads.
 const (
-	maxRuns  = 3
-	lessLoad = 0.7
+	maxRuns  = 5
+	fullP90  = 0.85 // ms: a load with less leaves room for more flows at a time
+	mostStep = 1.5  // by which factor a load is larger than one before it
 )
 
-// measure measures what run does, with Flows at a time or as many as a search has found. If the p90 of that is too
-// large after all, it measures smaller loads too.
+// nextLoad returns how many flows at a time are measured next; 0: what was measured is good enough. The p90 is about
+// proportional to the load, so the last one says how much is too much. The next one is between the largest that fits
+// and the smallest that does not.
+func nextLoad(measured []offer) int {
+	low, high := 0, 2*maxFlows
+	for _, o := range measured {
+		if o.fits(maxP90) {
+			low = max(low, o.flows)
+		}
+	}
+	for _, o := range measured {
+		if !o.fits(maxP90) && o.flows > low { // a smaller one was slow because of what else the machine did
+			high = min(high, o.flows)
+		}
+	}
+	last := measured[len(measured)-1]
+	if last.p90 >= fullP90 && last.fits(maxP90) || high-low <= max(1, low/10) {
+		return 0
+	}
+	next := int(min(probeP90/last.p90, mostStep) * float64(last.flows))
+	if next <= low || next >= high {
+		next = (low + high) / 2
+	}
+	return min(max(next, 1), maxFlows)
+}
+
+// measure measures what run does, with Flows at a time. If that is 0, a search finds the first load, and further ones
+// are measured until the p90 is a little less than maxP90.
 func (s StoreWorkload) measure(progress Progress, setup map[string]any,
 	run func(flows int, about time.Duration) (offer, error)) (map[string]float64, error) {
 	flows, runs := s.Flows, 1
@@ -105,7 +132,7 @@ func (s StoreWorkload) measure(progress Progress, setup map[string]any,
 	}
 	about := time.Duration(s.Seconds) * time.Second
 	var measured []offer
-	for len(measured) < runs {
+	for flows > 0 && len(measured) < runs {
 		stop := progress.during(about, s.Workload)
 		o, err := run(flows, about)
 		stop()
@@ -113,10 +140,7 @@ func (s StoreWorkload) measure(progress Progress, setup map[string]any,
 			return nil, err
 		}
 		measured = append(measured, o)
-		if o.p90 <= maxP90 || flows == 1 {
-			break
-		}
-		flows = max(1, int(lessLoad*float64(flows)))
+		flows = nextLoad(measured)
 	}
 	found := best(measured, maxP90)
 	setup["flows"], setup["measured_flows"] = found.flows, found.n

@@ -47,19 +47,36 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// If the load that was found has too large a p90 in the long run, smaller ones are measured, and the best one is
-// reported.
+// If the load that was found has too large a p90 in the long run, or leaves room for more, others are measured, and the
+// best one is reported. A run that something else disturbs does not decide.
 func TestMeasure(t *testing.T) {
-	for _, most := range []int{45, 100} { // in the long run, at a time
-		setup := map[string]any{}
-		_, err := StoreWorkload{Seconds: 1}.measure(nil, setup, func(flows int, about time.Duration) (offer, error) {
-			if about == probeTime {
-				return possible(100)(flows)
+	for _, most := range []int{4, 8, 30, 45, 100, 130, 200} { // in the long run, at a time
+		for _, slow := range []int{0, 1, 2} { // run that is disturbed; 0: none
+			setup, n := map[string]any{}, 0
+			_, err := StoreWorkload{Seconds: 1}.measure(nil, setup, func(flows int, about time.Duration) (offer, error) {
+				if about == probeTime {
+					return possible(100)(flows)
+				}
+				o, err := proportional(most)(flows)
+				if n++; n == slow {
+					o.p90 *= 2
+				}
+				return o, err
+			})
+			got, least := setup["flows"].(int), float64(most)*2/3
+			if slow > 0 {
+				least = float64(most) * 0.4
 			}
-			return possible(most)(flows)
-		})
-		if got := setup["flows"].(int); err != nil || float64(got) > maxP90/probeP90*float64(most) || got < most*2/3 {
-			t.Errorf("of %d flows at a time %v is reported: %v", most, setup, err)
+			if err != nil || float64(got) > maxP90/probeP90*float64(most) || float64(got) < least || n > maxRuns {
+				t.Errorf("of %d flows at a time %v is reported, run %d is slow: %v", most, setup, slow, err)
+			}
 		}
+	}
+}
+
+// proportional is a machine whose p90 is proportional to the load, and probeP90 with that many flows at a time.
+func proportional(most int) func(flows int) (offer, error) {
+	return func(flows int) (offer, error) {
+		return offer{flows: flows, rate: float64(flows), p90: probeP90 * float64(flows) / float64(most)}, nil
 	}
 }
