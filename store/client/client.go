@@ -163,19 +163,48 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // ends. The error is a *store.Error if the namespace refuses them, and has not changed; an *UnknownError; or another
 // one if nothing was executed, or only reads were.
 func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) {
-	list, err := c.Batch(ctx, ops)
+	w, err := newWork(ctx, ops)
 	if err != nil {
 		return store.Outcome{}, err
 	}
-	if list[0].Error != nil {
-		return store.Outcome{}, list[0].Error
+	c.put(w)
+	return c.one(ctx, w)
+}
+
+// Together executes transactions side by side, as that many callers of Do at the same time: in any order, and each
+// takes effect or is refused by itself. It returns what Do returns for each.
+func (c *Client) Together(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, []error) {
+	outcomes, errs := make([]store.Outcome, len(transactions)), make([]error, len(transactions))
+	list := make([]*work, 0, len(transactions))
+	for i, ops := range transactions {
+		w, err := newWork(ctx, ops)
+		if errs[i] = err; err == nil {
+			list = append(list, w)
+		}
 	}
-	return list[0], nil
+	c.put(list...)
+	for i := range transactions {
+		if errs[i] == nil {
+			outcomes[i], errs[i] = c.one(ctx, list[0])
+			list = list[1:]
+		}
+	}
+	return outcomes, errs
 }
 
 // Batch executes transactions in order, at most store.MaxOps ops in all, and returns an outcome for each. A transaction
 // that is refused does not hold up the next. Its error is that of Do.
 func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, error) {
+	w, err := newWork(ctx, transactions...)
+	if err != nil {
+		return nil, err
+	}
+	c.put(w)
+	return c.wait(ctx, w)
+}
+
+// newWork returns work that is to be put, and then waited for.
+func newWork(ctx context.Context, transactions ...[]store.Op) (*work, error) {
 	w := &work{transactions: len(transactions), done: make(chan struct{})}
 	if err := w.encode(transactions); err != nil {
 		return nil, err
@@ -183,13 +212,24 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("nothing was sent: %w", context.Cause(ctx))
 	}
+	return w, nil
+}
+
+// put queues work, and sends what can be sent now.
+func (c *Client) put(list ...*work) {
 	c.mu.Lock()
-	c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
+	for _, w := range list {
+		c.lanes[w.lane].queue = append(c.lanes[w.lane].queue, w)
+	}
 	sends := c.begin()
 	c.mu.Unlock()
 	if sends {
 		c.send()
 	}
+}
+
+// wait waits for work that was put.
+func (c *Client) wait(ctx context.Context, w *work) ([]store.Outcome, error) {
 	select {
 	case <-w.done:
 		return w.outcomes, w.err
@@ -197,6 +237,18 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	case <-c.ended:
 	}
 	return c.giveUp(ctx, w)
+}
+
+// one is wait for work of one transaction.
+func (c *Client) one(ctx context.Context, w *work) (store.Outcome, error) {
+	list, err := c.wait(ctx, w)
+	if err != nil {
+		return store.Outcome{}, err
+	}
+	if list[0].Error != nil {
+		return store.Outcome{}, list[0].Error
+	}
+	return list[0], nil
 }
 
 // giveUp ends the wait for work, because ctx or the client has ended.

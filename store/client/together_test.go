@@ -65,6 +65,39 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// Transactions side by side are executed and refused each by itself, and are answered in their order.
+func TestSideBySide(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	refused := func(err error, code store.Code) bool {
+		why, is := errors.AsType[*store.Error](err)
+		return is && why.Code == code
+	}
+	outcomes, errs := cl.Together(t.Context(), []store.Op{add("t")}, nil,
+		[]store.Op{{Kind: store.Get, Table: "t", Key: "missing"}}, []store.Op{add("t"), add("t")})
+	if errs[0] != nil || !refused(errs[1], store.Invalid) || !refused(errs[2], store.NotFound) || errs[3] != nil {
+		t.Fatalf("errors: %v", errs)
+	}
+	if n := outcomes[0].Results[0].Value; len(outcomes[3].Results) != 2 || n != 1 && n != 3 {
+		t.Errorf("outcomes: %+v", outcomes)
+	}
+	c.mu.Lock() // nothing is answered
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan []error)
+	go func() {
+		_, errs := cl.Together(ctx, []store.Op{add("t")}, []store.Op{{Kind: store.Get, Table: "t", Key: "k"}})
+		gaveUp <- errs
+	}()
+	for cl.waiting() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	errs = <-gaveUp
+	c.mu.Unlock()
+	if _, unknown := errors.AsType[*UnknownError](errs[0]); !unknown || !errors.Is(errs[1], context.Canceled) {
+		t.Errorf("errors of who has given up: %v", errs)
+	}
+}
+
 // A controller without a store says nothing of writes that another one may have executed; and writes go on after it.
 func TestNoStoreAfterExecution(t *testing.T) {
 	c := serve(t, 1)

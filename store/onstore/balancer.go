@@ -203,14 +203,11 @@ func (b *balancer) choose(ctx context.Context, v *vip, version uint64) (m member
 		}
 		keys := strings.Split(p.Members, ",")
 		p.Current = (p.Current + 1) % len(keys)
-		err = b.replace(ctx, p, row)
+		m, err = b.replace(ctx, p, row, keys[p.Current])
 		if is(err, store.Conflict) { // another one has chosen meanwhile
 			continue
 		}
-		if err != nil {
-			return m, err
-		}
-		return b.member(ctx, keys[p.Current])
+		return m, err
 	}
 }
 
@@ -239,14 +236,14 @@ func (b *balancer) pool(ctx context.Context, key string) (p pool, row *store.Row
 	return p, r.Row, err
 }
 
-// replace stores a pool that another one has chosen from, if it is still as it was read.
-func (b *balancer) replace(ctx context.Context, p pool, was *store.Row) error {
+// replace stores a pool of which a member was chosen, if it is still as it was read, and returns the member.
+func (b *balancer) replace(ctx context.Context, p pool, was *store.Row, chosen string) (m member, err error) {
 	o := store.Op{Kind: store.Put, Table: poolTable, Key: was.Key, Condition: &store.Condition{Version: &was.Version}}
 	switch {
 	case b.variant.whole():
 		value, err := json.Marshal(p)
 		if err != nil {
-			return err
+			return m, err
 		}
 		o.Columns = store.Value(value)
 		if b.variant != Versions {
@@ -255,17 +252,14 @@ func (b *balancer) replace(ctx context.Context, p pool, was *store.Row) error {
 	default:
 		o.Kind, o.Columns = store.Update, columns("current", strconv.Itoa(p.Current))
 	}
-	_, err := b.do(ctx, o)
-	return err
-}
-
-func (b *balancer) member(ctx context.Context, key string) (m member, err error) {
-	r, err := b.do(ctx, store.Op{Kind: store.Get, Table: memberTable, Key: key})
-	if err != nil {
+	row, err := b.both(ctx, o, store.Op{Kind: store.Get, Table: memberTable, Key: chosen})
+	switch {
+	case err != nil:
 		return m, err
+	case row == nil:
+		return m, fmt.Errorf("there is no member %q of the pool %q", chosen, was.Key)
+	case b.variant.whole():
+		return m, json.Unmarshal([]byte(text(row, store.DefaultColumn)), &m)
 	}
-	if b.variant.whole() {
-		return m, json.Unmarshal([]byte(text(r.Row, store.DefaultColumn)), &m)
-	}
-	return member{text(r.Row, "address"), text(r.Row, "mac"), text(r.Row, "port")}, nil
+	return member{text(row, "address"), text(row, "mac"), text(row, "port")}, nil
 }

@@ -49,12 +49,12 @@ func (l *learning) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 		}
 		known = text(row, store.DefaultColumn)
 	default:
-		_, err := l.do(ctx, store.Op{Kind: store.Put, Table: portTable, Key: src, Columns: columns(store.DefaultColumn,
-			port)})
-		if err != nil || broadcast {
+		learns := store.Op{Kind: store.Put, Table: portTable, Key: src, Columns: columns(store.DefaultColumn, port)}
+		if broadcast {
+			_, err := l.do(ctx, learns)
 			return Reaction{Out: of13.PortFlood}, err
 		}
-		row, err := l.get(ctx, store.Op{Kind: store.Get, Table: portTable, Key: dst})
+		row, err := l.both(ctx, learns, store.Op{Kind: store.Get, Table: portTable, Key: dst})
 		if err != nil {
 			return Reaction{}, err
 		}

@@ -27,6 +27,13 @@ type Store interface {
 	Do(ctx context.Context, ops ...store.Op) (store.Outcome, error)
 }
 
+// Parallel is a Store that executes transactions side by side, in any order: a client.Client. Other ones get them one
+// after the other.
+type Parallel interface {
+	Store
+	Together(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, []error)
+}
+
 // Cache is a Store that keeps rows: a client.Cache.
 type Cache interface {
 	Store
@@ -121,6 +128,28 @@ func (b *base) get(ctx context.Context, o store.Op) (*store.Row, error) {
 		return nil, nil
 	}
 	return r.Row, err
+}
+
+// both executes a write, and reads a row for which the write does not matter at the same time, so both take one round
+// trip. The row is nil if it is not there, or the write has failed.
+func (b *base) both(ctx context.Context, write, read store.Op) (*store.Row, error) {
+	p, parallel := b.store.(Parallel)
+	if !parallel {
+		if _, err := b.do(ctx, write); err != nil {
+			return nil, err
+		}
+		return b.get(ctx, read)
+	}
+	out, errs := p.Together(ctx, []store.Op{write}, []store.Op{read})
+	switch err := errs[1]; {
+	case errs[0] != nil:
+		return nil, errs[0]
+	case is(err, store.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return out[1].Results[0].Row, nil
 }
 
 // cached reads a row of the cache; nil if it is not there.

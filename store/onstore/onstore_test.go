@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,17 @@ func (o *one) Do(_ context.Context, ops ...store.Op) (store.Outcome, error) {
 	return r.Outcomes[0], nil
 }
 
+// backwards is one that executes transactions side by side, the last one first.
+type backwards struct{ *one }
+
+func (o backwards) Together(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, []error) {
+	outcomes, errs := make([]store.Outcome, len(transactions)), make([]error, len(transactions))
+	for i, ops := range slices.Backward(transactions) {
+		outcomes[i], errs[i] = o.Do(ctx, ops...)
+	}
+	return outcomes, errs
+}
+
 func (o *one) Get(ctx context.Context, table, key string, _ time.Duration) (store.Row, error) {
 	out, err := o.Do(ctx, store.Op{Kind: store.Get, Table: table, Key: key})
 	if err != nil {
@@ -87,8 +99,8 @@ func each(t *testing.T, name string, f func(t *testing.T, s *one, a, b App)) {
 		t.Run(string(v), func(t *testing.T) {
 			s := newStore(t)
 			var apps [2]App
-			for i := range apps {
-				a, err := New(name, v, s, s)
+			for i, on := range []Store{s, backwards{s}} {
+				a, err := New(name, v, on, s)
 				if err == nil {
 					err = a.Setup(t.Context())
 				}
