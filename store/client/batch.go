@@ -93,9 +93,6 @@ func (b *batch) givenUp() bool {
 const (
 	pipelined = 2
 	fullQueue = 64
-	// leastHalf bounds from below the halves of what waits while nothing is on the way. It is sent in two requests, so
-	// that one is executed while the other one is made, or its answers are handled.
-	leastHalf = 8
 )
 
 func (l *lane) gathers() bool {
@@ -120,12 +117,8 @@ func (c *Client) cut(i int) *batch {
 		c.last++
 		b.session, b.seq = c.session, c.last
 	}
-	most := len(l.queue)
-	if len(l.sent) == 0 && most >= 2*leastHalf {
-		most = (most + 1) / 2
-	}
 	n, ops, size := 0, 0, 0
-	for _, w := range l.queue[:most] {
+	for _, w := range l.queue {
 		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+len(w.encoded) > maxBatch) {
 			break
 		}
