@@ -87,7 +87,12 @@ func TestSideBySide(t *testing.T) {
 		_, errs := cl.Together(ctx, []store.Op{add("t")}, []store.Op{{Kind: store.Get, Table: "t", Key: "k"}})
 		gaveUp <- errs
 	}()
-	for cl.waiting() < 2 {
+	sent := func() bool {
+		cl.mu.Lock()
+		defer cl.mu.Unlock()
+		return len(cl.lanes[reads].sent) == 1 && len(cl.lanes[writes].sent) == 1
+	}
+	for !sent() {
 		time.Sleep(time.Millisecond)
 	}
 	cancel()
