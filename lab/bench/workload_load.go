@@ -106,7 +106,9 @@ func nextLoad(measured []offer) int {
 		}
 	}
 	last := measured[len(measured)-1]
-	if last.p90 >= fullP90 && last.fits(maxP90) || high-low <= max(1, low/10) {
+	same := func(o offer) bool { return o.flows == last.flows } // Inside has multiples of its switches
+	if last.p90 >= fullP90 && last.fits(maxP90) || high-low <= max(1, low/10) ||
+		slices.ContainsFunc(measured[:len(measured)-1], same) {
 		return 0
 	}
 	next := int(min(probeP90/last.p90, mostStep) * float64(last.flows))

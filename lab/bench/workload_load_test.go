@@ -74,6 +74,20 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// Where loads are multiples of a number, none is measured more than twice.
+func TestMeasureMultiples(t *testing.T) {
+	runs, s := 0, StoreWorkload{Seconds: 1}
+	_, err := s.measure(nil, map[string]any{}, func(flows int, about time.Duration) (offer, error) {
+		if about != probeTime {
+			runs++
+		}
+		return proportional(2)(max(1, flows/4) * 4)
+	})
+	if err != nil || runs > 2 {
+		t.Errorf("%d runs, of which none fits: %v", runs, err)
+	}
+}
+
 // proportional is a machine whose p90 is proportional to the load, and probeP90 with that many flows at a time.
 func proportional(most int) func(flows int) (offer, error) {
 	return func(flows int) (offer, error) {
