@@ -87,14 +87,14 @@ const maxP90 = 1.0
 const (
 	maxRuns  = 5
 	fullP90  = 0.85 // ms: a load with less leaves room for more flows at a time
-	mostStep = 1.5  // by which factor a load is larger than one before it
+	mostStep = 4    // by which factor a load is larger than one before it
 )
 
 // nextLoad returns how many flows at a time are measured next; 0: what was measured is good enough. The p90 is about
 // proportional to the load, so the last one says how much is too much. The next one is between the largest that fits
 // and the smallest that does not.
 func nextLoad(measured []offer) int {
-	low, high := 0, 2*maxFlows
+	low, high := 0, maxFlows+1
 	for _, o := range measured {
 		if o.fits(maxP90) {
 			low = max(low, o.flows)
@@ -112,10 +112,13 @@ func nextLoad(measured []offer) int {
 		return 0
 	}
 	next := int(min(probeP90/last.p90, mostStep) * float64(last.flows))
-	if next <= low || next >= high {
+	switch {
+	case next >= high, next <= low && high <= maxFlows:
 		next = (low + high) / 2
+	case next <= low:
+		next = low + 1
 	}
-	return min(max(next, 1), maxFlows)
+	return max(next, 1)
 }
 
 // measure measures what run does, with Flows at a time. If that is 0, a search finds the first load, and further ones

@@ -74,6 +74,19 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// The next load is near the last one also if that was far too small.
+func TestNextLoad(t *testing.T) {
+	for _, c := range []struct {
+		flows int
+		p90   float64
+		next  int
+	}{{1, 0.7, 2}, {1, 0.4, 2}, {10, 0.3, 30}, {10, 0.1, 40}, {10, 1.8, 5}, {10, 0.9, 0}, {1, 1.1, 0}, {3000, 0.3, 3548}} {
+		if got := nextLoad([]offer{{flows: c.flows, p90: c.p90}}); got != c.next {
+			t.Errorf("after %d flows with a p90 of %v ms come %d, not %d", c.flows, c.p90, got, c.next)
+		}
+	}
+}
+
 // Where loads are multiples of a number, none is measured more than twice.
 func TestMeasureMultiples(t *testing.T) {
 	runs, s := 0, StoreWorkload{Seconds: 1}
