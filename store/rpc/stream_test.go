@@ -2,12 +2,14 @@ package rpc
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -327,6 +329,24 @@ func TestCallsEndWithTheirConnection(t *testing.T) {
 		await.Until(t, "the calls begin", func() bool { return begun.Load() == n })
 		s.Close()
 		await.Until(t, "the calls end", func() bool { return ended.Load() == n })
+	}
+}
+
+// More is true only if receive returns a message without waiting.
+func TestMore(t *testing.T) {
+	frame := []byte{0, 0, 0, 2, 1, 2}
+	for _, c := range []struct {
+		come []byte // after a first frame, in the same read
+		more bool
+	}{{nil, false}, {frame[:3], false}, {frame[:5], false}, {frame, true}, {append(frame, 0), true},
+		{[]byte{0xff, 0xff, 0xff, 0xff}, false}, {[]byte{0, 0, 0, 0}, true}} {
+		f := newFrameConn(nil, bufio.NewReader(bytes.NewReader(slices.Concat(frame, c.come))), 0, 2)
+		if f.more() {
+			t.Error("more before anything has come")
+		}
+		if _, err := f.receive(); err != nil || f.more() != c.more {
+			t.Errorf("after %v: more %v, %v", c.come, f.more(), err)
+		}
 	}
 }
 
