@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/model"
@@ -26,7 +27,7 @@ func (n *node) holders(tx *app.Tx, id app.Switch, s state, steps int) *holders {
 	h := &holders{node: n, tx: tx, id: id, state: s, edits: make([]edit, 0, steps), bytes: make([]byte, 0, usual*steps)}
 	for _, b := range n.pending.All(tx, id) {
 		for _, e := range b.Edits {
-			if e.Remove {
+			if e.Remove && e.Old != nil {
 				if h.leaving == nil {
 					h.leaving = map[string]*flow{}
 				}
@@ -49,11 +50,19 @@ func (h *holders) add(e edit, key string) {
 	at := len(h.bytes)
 	h.bytes = append(h.bytes, key...)
 	e.Key = h.bytes[at:len(h.bytes):len(h.bytes)]
-	h.edits, h.keys = append(h.edits, e), append(h.keys, key)
+	h.edits = append(h.edits, e)
+}
+
+// removed reports whether an earlier step of the change removes an entry.
+func (h *holders) removed(key string, id uint64) bool {
+	return slices.ContainsFunc(h.edits, func(e edit) bool {
+		return e.Remove && e.Old != nil && e.Old.ID == id && string(e.Key) == key
+	})
 }
 
 // step makes a step, and returns its first command. It is refused if an entry that it installs belongs to something
-// else. What it removes and does not have is left out.
+// else. What it removes and does not have is left out, unless an earlier step removes that: then it is noted, so that
+// both are refused if the switch keeps the entry.
 func (h *holders) step(owner string, index int, m *model.Step) (first uint32, err error) {
 	flows, err := h.node.compiler.compile(&m.Entry)
 	if err != nil {
@@ -73,6 +82,9 @@ func (h *holders) step(owner string, index int, m *model.Step) (first uint32, er
 		e := edit{Step: index, Remove: m.Remove}
 		switch {
 		case m.Remove && !mine:
+			if h.removed(key, m.ID) {
+				h.add(e, key)
+			}
 			continue
 		case there && !mine:
 			h.edits = h.edits[:start]
@@ -85,7 +97,7 @@ func (h *holders) step(owner string, index int, m *model.Step) (first uint32, er
 			added++
 		}
 		h.add(e, key)
-		install = append(install, f)
+		h.keys, install = append(h.keys, key), append(install, f)
 	}
 	if h.state.Flows+added > model.MaxEntries {
 		h.edits = h.edits[:start]

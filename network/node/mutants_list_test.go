@@ -21,6 +21,8 @@ var mutants = []mutation.Bug{
 		Before: "		case next != nil:\n			f = *next.Old", After: "		case next != nil && e.Old == nil:\n			f = *next.Old"},
 	{Name: "leave the group of a refused entry", File: "network/node/node.go",
 		Before: "			n.release(tx, id, f.Group)\n		}\n		if start", After: "			_ = f\n		}\n		if start"},
+	{Name: "forget the second removal of an entry", File: "network/node/holder.go",
+		Before: "			if h.removed(key, m.ID) {\n", After: "			if h.removed(key, m.ID) && !m.Remove {\n"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

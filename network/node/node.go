@@ -51,7 +51,9 @@ type edit struct {
 	Step   int      // in the change
 	Key    []byte
 	Remove bool
-	Old    *flow // the row before; nil: none. Of an earlier edit of the batch, if that is of the same key
+	// Old is the row before; nil: none. Of an earlier edit of the batch, if that is of the same key. A removal without
+	// one has sent nothing: an earlier edit removes the entry.
+	Old *flow
 }
 
 type node struct {
@@ -120,9 +122,9 @@ func (n *node) status(tx *app.Tx, r app.Request) (app.Response, error) {
 			}
 			last = e.Step
 			switch { // what the switch has confirmed
-			case e.Remove:
+			case e.Remove && e.Old != nil:
 				count(owner, 1)
-			case e.Old == nil:
+			case !e.Remove && e.Old == nil:
 				count(owner, -1)
 			}
 		}
@@ -184,6 +186,7 @@ func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start u
 		f, there := n.flows.Get(tx, id, string(e.Key))
 		var xid uint32
 		switch {
+		case e.Remove && e.Old == nil: // an earlier edit removes it
 		case e.Remove:
 			xid = uninstall(tx, id, e.Old)
 		case there: // else a later step removes it
