@@ -74,10 +74,12 @@ func (n *node) resume(tx *app.Tx, id app.Switch, s state, row comparison) (*chec
 func (n *node) want(tx *app.Tx, id app.Switch, s state) (w reconcile.Want, keys []string) {
 	for key, f := range n.flows.All(tx, id) {
 		keys = append(keys, key)
+		match := bytes.Clone(n.compiler.matchOf(key))
 		w.Flows = append(w.Flows, of13.FlowMod{TableID: tx.Table(), Cookie: cookie(s.Generation, f.ID),
-			Priority: f.Priority, Flags: of13.FlowSendFlowRem, Match: f.Match, Instructions: f.instructions()})
-		if f.Buckets != nil {
-			w.Groups = append(w.Groups, *f.group())
+			Priority: priorityOf(key), Flags: of13.FlowSendFlowRem, Match: match,
+			Instructions: bytes.Clone(n.compiler.instructionsOf(&f, match))})
+		if f.Backup > 0 {
+			w.Groups = append(w.Groups, *f.group(match))
 		}
 	}
 	return w, keys

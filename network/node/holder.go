@@ -64,19 +64,18 @@ func (h *holders) removed(key string, id uint64) bool {
 // else. What it removes and does not have is left out, unless an earlier step removes that: then it is noted, so that
 // both are refused if the switch keeps the entry.
 func (h *holders) step(owner string, index int, m *model.Step) (first uint32, err error) {
-	flows, err := h.node.compiler.compile(&m.Entry)
+	f, keys, err := h.node.compiler.compile(&m.Entry)
 	if err != nil {
 		return 0, err
 	}
-	start, added, install := len(h.edits), 0, flows[:0]
-	if start+len(flows) > model.MaxChanged {
+	f.Owner, f.ID = owner, m.ID
+	start, added := len(h.edits), 0
+	if start+len(keys) > model.MaxChanged {
 		return 0, fmt.Errorf("switch %v: the steps before it change %d flow entries, and at most %d are possible: use "+
 			"another change", h.id, start, model.MaxChanged)
 	}
 	h.keys = h.keys[:0]
-	for _, f := range flows {
-		f.Owner, f.ID = owner, m.ID
-		key := keyOf(f.Priority, f.Match)
+	for _, key := range keys {
 		has, there := h.of(key)
 		mine := there && has.Owner == owner && has.ID == m.ID
 		e := edit{Step: index, Remove: m.Remove}
@@ -97,7 +96,7 @@ func (h *holders) step(owner string, index int, m *model.Step) (first uint32, er
 			added++
 		}
 		h.add(e, key)
-		h.keys, install = append(h.keys, key), append(install, f)
+		h.keys = append(h.keys, key)
 	}
 	if h.state.Flows+added > model.MaxEntries {
 		h.edits = h.edits[:start]
@@ -105,15 +104,16 @@ func (h *holders) step(owner string, index int, m *model.Step) (first uint32, er
 			h.state.Flows, model.MaxEntries)
 	}
 	h.state.Flows += added
-	for i, key := range h.keys {
+	for _, key := range h.keys {
 		var xid uint32
 		if m.Remove {
 			h.state.Flows--
-			xid = uninstall(h.tx, h.id, &install[i])
+			xid = h.node.uninstall(h.tx, h.id, key)
 			h.node.flows.Delete(h.tx, h.id, key)
 		} else {
-			xid = h.node.install(h.tx, h.id, h.state.Generation, key, &install[i])
-			h.node.flows.Put(h.tx, h.id, key, install[i])
+			f.Group = 0
+			xid = h.node.install(h.tx, h.id, h.state.Generation, key, &f)
+			h.node.flows.Put(h.tx, h.id, key, f)
 		}
 		if first == 0 {
 			first = xid

@@ -16,7 +16,7 @@ var mutants = []mutation.Bug{
 		Before: "			if there { // else a later", After: "			if there && s == nil { // else a later"},
 	{Name: "lose what a refused entry was to replace", File: "network/node/node.go",
 		Before: "			xid = n.install(tx, id, s.Generation, key, e.Old)\n",
-		After:  "			xid = uninstall(tx, id, e.Old)\n"},
+		After:  "			xid = n.uninstall(tx, id, key)\n"},
 	{Name: "install again what a later step removes", File: "network/node/node.go",
 		Before: "		case next != nil:\n			f = *next.Old", After: "		case next != nil && e.Old == nil:\n			f = *next.Old"},
 	{Name: "leave the group of a refused entry", File: "network/node/node.go",

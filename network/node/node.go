@@ -24,16 +24,17 @@ type state struct {
 	Barrier    uint32   // its reply says that the switch has all of them; 0: not sent yet
 }
 
-// flow is a flow entry.
+// flow is a flow entry: what it does, and for whom. Its key says the rest.
 type flow struct {
-	_            struct{} `cbor:",toarray"`
-	Owner        string
-	ID           uint64 // of the owner
-	Priority     uint16
-	Match        of13.Match
-	Instructions of13.Instructions // nil if it has a group
-	Buckets      of13.Buckets      // of its group, which is for this entry only; nil: it has none
-	Group        uint32            // the id of that; another one each time that the entry is sent
+	_         struct{} `cbor:",toarray"`
+	Owner     string
+	ID        uint64 // of the owner
+	Out       app.Port
+	Push      uint16 // as in model.Entry, as what follows
+	Pop       bool
+	Backup    app.Port
+	BackupTag uint16
+	Group     uint32 // that is for it only, if it has a backup; another one each time that the entry is sent
 }
 
 // batch is a change that is not confirmed yet.
@@ -188,7 +189,7 @@ func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start u
 		switch {
 		case e.Remove && e.Old == nil: // an earlier edit removes it
 		case e.Remove:
-			xid = uninstall(tx, id, e.Old)
+			xid = n.uninstall(tx, id, string(e.Key))
 		case there: // else a later step removes it
 			xid = n.install(tx, id, s.Generation, string(e.Key), &f)
 			n.flows.Put(tx, id, string(e.Key), f)
@@ -292,14 +293,14 @@ func (n *node) takeBack(tx *app.Tx, id app.Switch, s *state, edits []edit, steps
 		case next != nil:
 			f = *next.Old // what e has installed: after a removal that is undone, none stays
 			if next.Old = e.Old; next.Remove && next.Old == nil {
-				xid = uninstall(tx, id, &f) // so that the switch confirms that it does not have it
+				xid = n.uninstall(tx, id, key) // so that the switch confirms that it does not have it
 			}
 		case e.Old != nil:
 			xid = n.install(tx, id, s.Generation, key, e.Old)
 			n.revert(tx, id, s, e)
 		default:
 			if there { // else a later edit that is undone has removed it
-				xid = uninstall(tx, id, &f)
+				xid = n.uninstall(tx, id, key)
 			}
 			n.revert(tx, id, s, e)
 		}
@@ -339,7 +340,7 @@ func (b *batch) removes(key string) bool {
 // flowRemoved tells the owner of an entry that the switch no longer has it.
 func (n *node) flowRemoved(tx *app.Tx, m app.FlowRemoved) error {
 	s, _ := n.states.Get(tx, m.Switch)
-	key := keyOf(m.Priority, m.Match)
+	key := n.compiler.keyOf(m.Priority, m.Match)
 	f, there := n.flows.Get(tx, m.Switch, key)
 	if !there || m.Cookie != cookie(s.Generation, f.ID) {
 		return nil // it is about an entry before, or was removed for its owner

@@ -107,10 +107,12 @@ func TestEntriesOfTheModel(t *testing.T) {
 		{"it needs a tag", model.Entry{Match: model.Match{Tag: 9}, Pop: true, Out: 2, Backup: 3, BackupTag: 9}},
 		{"fewer ranges", model.Entry{Match: model.Match{Class: wide}, Out: 2}},
 	} {
-		flows, err := new(compiler).compile(&c.entry)
+		var of compiler
+		f, keys, err := of.compile(&c.entry)
 		got := fmt.Sprint(err)
 		if err == nil {
-			got = fmt.Sprintf("%d entries: %v actions %v", len(flows), flows[0].Match, flows[0].Instructions)
+			match := of.matchOf(keys[0])
+			got = fmt.Sprintf("%d entries: %v actions %v", len(keys), match, of.instructionsOf(&f, match))
 		}
 		if !strings.Contains(got, c.want) {
 			t.Errorf("%+v: %s, want %q", c.entry, got, c.want)
@@ -292,7 +294,8 @@ func TestChangesAreBounded(t *testing.T) {
 		s := model.Step{ID: uint64(i), Entry: entry(byte(i))}
 		s.Protocol, s.DestinationPorts = "tcp", "1-65534"
 		s.In = app.Port(1 + i/256)
-		flows = len(flowsOf(s))
+		matches, _ := flowsOf(s)
+		flows = len(matches)
 		steps = append(steps, s)
 	}
 	o.confirm(t, o.ask(t, "a", 1, steps...))

@@ -28,16 +28,17 @@ func cookie(generation uint16, id uint64) uint64 {
 // vlanType is the EtherType of tags (IEEE 802.1Q).
 const vlanType = 0x8100
 
-// compiler makes flow entries of entries. Its slices are used again.
+// compiler makes flow entries. Its slices are used again.
 type compiler struct {
-	match        of13.Match
-	actions      of13.Actions
-	instructions of13.Instructions
-	flows        []flow
+	match, canonical of13.Match
+	actions          of13.Actions
+	instructions     of13.Instructions
+	keys             []string
 }
 
-// compile returns the flow entries of an entry, without owners. They are valid until the next one.
-func (c *compiler) compile(e *model.Entry) ([]flow, error) {
+// compile returns what the flow entries of an entry do, without an owner, and their keys, which are valid until the next
+// call.
+func (c *compiler) compile(e *model.Entry) (f flow, keys []string, err error) {
 	m := c.match[:0]
 	if e.In > 0 {
 		m = m.WithInPort(e.In)
@@ -49,51 +50,68 @@ func (c *compiler) compile(e *model.Entry) ([]flow, error) {
 	tagged := e.Tag > 0 || e.Push > 0
 	switch {
 	case max(e.Tag, e.Push, e.BackupTag) > maxTag || e.Tag > 0 && e.VLAN != nil:
-		return nil, fmt.Errorf("tags %d, %d and %d: use 1 to %d, and no VLAN beside a tag", e.Tag, e.Push, e.BackupTag,
+		return f, nil, fmt.Errorf("tags %d, %d and %d: use 1 to %d, and no VLAN beside a tag", e.Tag, e.Push, e.BackupTag,
 			maxTag)
 	case e.Backup > 0 && (e.BackupTag == 0 || e.Pop || !tagged):
-		return nil, fmt.Errorf("backup by port %d with tag %d: it needs a tag, of frames that have or get one",
+		return f, nil, fmt.Errorf("backup by port %d with tag %d: it needs a tag, of frames that have or get one",
 			e.Backup, e.BackupTag)
 	}
 	matches, err := e.Matches(m)
 	if err != nil {
-		return nil, err
+		return f, nil, err
 	}
 	if len(matches) > model.MaxFlows {
-		return nil, fmt.Errorf("the entry needs %d flow entries, at most %d are possible: use fewer ranges of "+
+		return f, nil, fmt.Errorf("the entry needs %d flow entries, at most %d are possible: use fewer ranges of "+
 			"ports, or ones that begin and end at multiples of powers of two", len(matches), model.MaxFlows)
 	}
-	f := flow{Priority: e.Priority}
-	if e.Backup == 0 {
-		c.actions = actions(c.actions[:0], e, e.Push, e.Out)
-		c.instructions = c.instructions[:0].Apply(c.actions)
-		f.Instructions = c.instructions
-	} else {
-		f.Buckets = of13.Bucket{WatchPort: e.Out, WatchGroup: of13.GroupAny,
-			Actions: actions(nil, e, e.Push, e.Out)}.AppendTo(nil)
-		f.Buckets = of13.Bucket{WatchPort: e.Backup, WatchGroup: of13.GroupAny,
-			Actions: actions(nil, e, e.BackupTag, e.Backup)}.AppendTo(f.Buckets)
-	}
-	c.flows = c.flows[:0]
+	c.keys = c.keys[:0]
 	for _, m := range matches {
-		f.Match = m
-		c.flows = append(c.flows, f)
+		c.keys = append(c.keys, c.keyOf(e.Priority, m))
 	}
-	return c.flows, nil
+	return flow{Out: e.Out, Push: e.Push, Pop: e.Pop, Backup: e.Backup, BackupTag: e.BackupTag}, c.keys, nil
 }
 
-// actions appends what sends a frame of an entry out of a port, with a tag; 0: as it is.
-func actions(a of13.Actions, e *model.Entry, tag uint16, out app.Port) of13.Actions {
-	if e.Pop {
+// The key of a flow entry is its priority, in two bytes, and its match in canonical form: entries with the same key
+// replace each other at a switch.
+const keyPriority = 2
+
+func (c *compiler) keyOf(priority uint16, m of13.Match) string {
+	c.canonical = reconcile.Canonical(append(c.canonical[:0], byte(priority>>8), byte(priority)), m)
+	return string(c.canonical)
+}
+
+func priorityOf(key string) uint16 { return uint16(key[0])<<8 | uint16(key[1]) }
+
+// matchOf returns the match in a key, which is valid until the next call.
+func (c *compiler) matchOf(key string) of13.Match {
+	c.canonical = append(c.canonical[:0], key[keyPriority:]...)
+	return c.canonical
+}
+
+// instructionsOf returns those of a flow entry, which are valid until the next call.
+func (c *compiler) instructionsOf(f *flow, m of13.Match) of13.Instructions {
+	if f.Backup > 0 {
+		c.actions = c.actions[:0].Group(f.Group)
+	} else {
+		in, _ := m.InPort()
+		c.actions = f.actions(c.actions[:0], in, f.Push, f.Out)
+	}
+	c.instructions = c.instructions[:0].Apply(c.actions)
+	return c.instructions
+}
+
+// actions appends what sends a frame that enters by a port out of another one, with a tag; 0: as it is.
+func (f *flow) actions(a of13.Actions, in app.Port, tag uint16, out app.Port) of13.Actions {
+	if f.Pop {
 		a = a.PopVLAN()
 	}
-	if e.Push > 0 {
+	if f.Push > 0 {
 		a = a.PushVLAN(vlanType)
 	}
 	if tag > 0 {
 		a = a.SetUint(of13.FieldVLANVID, uint64(tag|of13.VLANPresent))
 	}
-	if out == e.In {
+	if out == in {
 		out = of13.PortInPort // OpenFlow sends no frame back by naming its port
 	}
 	return a.Output(out, 0)
@@ -104,16 +122,16 @@ const maxTag = 4094
 // install sends a flow entry, and before that its group. That is a new one, so that frames never meet a group by half,
 // and it does not matter what a switch has executed of attempts before. The first command of both is returned.
 func (n *node) install(tx *app.Tx, id app.Switch, generation uint16, key string, f *flow) (first uint32) {
-	before := f.Group
-	if f.Buckets != nil {
+	before, match := f.Group, n.compiler.matchOf(key)
+	if f.Backup > 0 {
 		f.Group = n.freeGroup(tx, id)
 		n.groups.Put(tx, id, f.Group, key)
 		first = tx.Send(id, &of13.GroupMod{Command: of13.GroupDelete, GroupID: f.Group}) // a forgotten one
-		tx.Send(id, f.group())
+		tx.Send(id, f.group(match))
 	}
-	xid := tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: cookie(generation, f.ID), Priority: f.Priority,
-		BufferID: of13.NoBuffer, Flags: of13.FlowSendFlowRem, Match: f.Match, Instructions: f.instructions(),
-		OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+	xid := tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: cookie(generation, f.ID),
+		Priority: priorityOf(key), BufferID: of13.NoBuffer, Flags: of13.FlowSendFlowRem, Match: match,
+		Instructions: n.compiler.instructionsOf(f, match), OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 	n.release(tx, id, before)
 	if first == 0 {
 		first = xid
@@ -121,18 +139,14 @@ func (n *node) install(tx *app.Tx, id app.Switch, generation uint16, key string,
 	return first
 }
 
-// instructions are those of a flow entry as they are sent.
-func (f *flow) instructions() of13.Instructions {
-	if f.Buckets == nil {
-		return f.Instructions
+// group adds the group of a flow entry, which has a backup.
+func (f *flow) group(m of13.Match) *of13.GroupMod {
+	in, _ := m.InPort()
+	bucket := func(tag uint16, out app.Port) of13.Bucket {
+		return of13.Bucket{WatchPort: out, WatchGroup: of13.GroupAny, Actions: f.actions(nil, in, tag, out)}
 	}
-	return of13.Instructions(nil).Apply(of13.Actions(nil).Group(f.Group))
-}
-
-// group adds the group of a flow entry.
-func (f *flow) group() *of13.GroupMod {
 	return &of13.GroupMod{Command: of13.GroupAdd, GroupType: of13.GroupTypeFastFailover, GroupID: f.Group,
-		Buckets: f.Buckets}
+		Buckets: bucket(f.BackupTag, f.Backup).AppendTo(bucket(f.Push, f.Out).AppendTo(nil))}
 }
 
 // groupMark is in the ids of all groups of this package, and of none of package protect.
@@ -175,7 +189,7 @@ func (n *node) keyIn(tx *app.Tx, id app.Switch, command []byte) string {
 	}
 	switch m := m.(type) {
 	case *of13.FlowMod:
-		return keyOf(m.Priority, m.Match)
+		return n.compiler.keyOf(m.Priority, m.Match)
 	case *of13.GroupMod:
 		key, _ := n.groups.Get(tx, id, m.GroupID)
 		return key
@@ -184,9 +198,10 @@ func (n *node) keyIn(tx *app.Tx, id app.Switch, command []byte) string {
 }
 
 // uninstall deletes a flow entry if it is one of this package.
-func uninstall(tx *app.Tx, id app.Switch, f *flow) uint32 {
+func (n *node) uninstall(tx *app.Tx, id app.Switch, key string) uint32 {
 	return tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDeleteStrict, Cookie: cookieMark, CookieMask: cookieMarkMask,
-		Priority: f.Priority, BufferID: of13.NoBuffer, Match: f.Match, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+		Priority: priorityOf(key), BufferID: of13.NoBuffer, Match: n.compiler.matchOf(key), OutPort: of13.PortAny,
+		OutGroup: of13.GroupAny})
 }
 
 // uninstallAll deletes all entries of this package.
@@ -204,6 +219,3 @@ func uninstallOthers(tx *app.Tx, id app.Switch, generation uint16) {
 			CookieMask: cookieMarkMask | mask, BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 	}
 }
-
-// keyOf returns the key of a flow entry: entries with the same one replace each other at a switch.
-func keyOf(priority uint16, m of13.Match) string { return reconcile.Identity(priority, m) }

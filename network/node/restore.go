@@ -41,7 +41,7 @@ func (n *node) restore(tx *app.Tx, id app.Switch, s state) (err error) {
 			break
 		}
 		xid := n.install(tx, id, s.Generation, key, &f)
-		if f.Buckets != nil {
+		if f.Backup > 0 {
 			n.flows.Put(tx, id, key, f)
 		}
 		if s.After = []byte(key); s.Start == 0 {

@@ -70,18 +70,28 @@ func (d *device) is(want table) bool {
 	return len(d.table) == len(want) && len(d.groups) == len(used)
 }
 
-func flowsOf(s model.Step) []flow {
-	flows, err := new(compiler).compile(&s.Entry)
+// flowsOf returns what the flow entries of a step do, and their matches.
+func flowsOf(s model.Step) (matches []string, out string) {
+	var c compiler
+	f, keys, err := c.compile(&s.Entry)
 	if err != nil {
 		panic(err)
 	}
-	return flows
+	for _, key := range keys {
+		match := c.matchOf(key)
+		matches = append(matches, match.String())
+		if out = c.instructionsOf(&f, match).String(); f.Backup > 0 {
+			out = string(f.group(match).Buckets)
+		}
+	}
+	return matches, out
 }
 
 // takes reports whether no flow entry of a step belongs to another id.
 func (t table) takes(s model.Step) bool {
-	for _, f := range flowsOf(s) {
-		has, there := t[f.Match.String()]
+	matches, _ := flowsOf(s)
+	for _, match := range matches {
+		has, there := t[match]
 		if there && has.id != s.ID {
 			return false
 		}
@@ -91,20 +101,14 @@ func (t table) takes(s model.Step) bool {
 
 // step executes a step as it is defined.
 func (t table) step(s model.Step) {
-	for _, f := range flowsOf(s) {
-		if key := f.Match.String(); !s.Remove {
-			t[key] = installed{id: s.ID, out: f.out()}
+	matches, out := flowsOf(s)
+	for _, key := range matches {
+		if !s.Remove {
+			t[key] = installed{id: s.ID, out: out}
 		} else if t[key].id == s.ID {
 			delete(t, key)
 		}
 	}
-}
-
-func (f *flow) out() string {
-	if f.Buckets != nil {
-		return string(f.Buckets)
-	}
-	return f.Instructions.String()
 }
 
 // drawSteps draws steps of entries that have flow entries in common. Some remove what an earlier one removes, or what was

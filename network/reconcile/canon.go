@@ -14,7 +14,6 @@ import (
 type canon struct {
 	fields       []of13.OXM
 	instructions []of13.Instruction
-	id           []byte
 }
 
 var canons = sync.Pool{New: func() any { return new(canon) }}
@@ -22,18 +21,36 @@ var canons = sync.Pool{New: func() any { return new(canon) }}
 // keptFlags are the flags that a switch keeps with an entry; the others concern the flow-mod only.
 const keptFlags = of13.FlowSendFlowRem | of13.FlowNoPktCounts | of13.FlowNoBytCounts
 
-// Identity returns what identifies an entry in its table, as a string: entries with the same one replace each other,
-// however their matches are encoded.
-func Identity(priority uint16, m of13.Match) string {
+// Canonical appends a match in the form that all equivalent ones have: fields in the order of their numbers, which
+// OpenFlow permits, and no bits of values and masks that do not matter. So entries with the same priority and canonical
+// match replace each other.
+func Canonical(dst, m of13.Match) of13.Match {
 	c := canons.Get().(*canon)
 	defer canons.Put(c)
-	c.id = c.identity(c.id[:0], 0, priority, m)
-	return string(c.id)
+	for _, o := range c.sorted(m) {
+		whole, some := selects(o)
+		if o.HasMask && !some {
+			continue
+		}
+		if whole {
+			o.HasMask, o.Mask = false, nil
+		}
+		dst = dst.WithOXM(o)
+		mask := dst[len(dst)-len(o.Mask):]
+		value := dst[len(dst)-len(o.Mask)-len(o.Value):]
+		for i := range o.Value {
+			if o.HasMask {
+				mask[i] &= allOf(o, i)
+				value[i] &= mask[i]
+			}
+			value[i] &= allOf(o, i)
+		}
+	}
+	return dst
 }
 
-// identity appends what identifies an entry: entries with the same identity replace each other.
-func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match) []byte {
-	dst = binary.BigEndian.AppendUint16(append(dst, table), priority)
+// sorted returns the fields of a match, which are valid until the next call.
+func (c *canon) sorted(m of13.Match) []of13.OXM {
 	c.fields = c.fields[:0]
 	for o := range m.All() {
 		c.fields = append(c.fields, o)
@@ -42,7 +59,13 @@ func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match)
 		return cmp.Or(cmp.Compare(a.Class, b.Class), cmp.Compare(a.Field, b.Field),
 			cmp.Compare(a.Experimenter, b.Experimenter))
 	})
-	for _, o := range c.fields {
+	return c.fields
+}
+
+// identity appends what identifies an entry: entries with the same identity replace each other.
+func (c *canon) identity(dst []byte, table uint8, priority uint16, m of13.Match) []byte {
+	dst = binary.BigEndian.AppendUint16(append(dst, table), priority)
+	for _, o := range c.sorted(m) {
 		dst = appendField(dst, o)
 	}
 	return dst
@@ -137,11 +160,7 @@ func appendActions(dst []byte, list of13.Actions) []byte {
 // appendField appends a field. It clears the bits of the value that the mask leaves out, omits a mask that selects all
 // bits, and omits the field if the mask selects none.
 func appendField(dst []byte, o of13.OXM) []byte {
-	whole, some := true, false
-	for i, b := range o.Mask {
-		all := allOf(o, i)
-		whole, some = whole && b&all == all, some || b&all != 0
-	}
+	whole, some := selects(o)
 	if o.HasMask && !some {
 		return dst
 	}
@@ -161,6 +180,16 @@ func appendField(dst []byte, o of13.OXM) []byte {
 		dst = append(dst, b&allOf(o, i))
 	}
 	return dst
+}
+
+// selects reports whether the mask of a field selects all bits, and whether it selects some. Without a mask, all.
+func selects(o of13.OXM) (whole, some bool) {
+	whole = true
+	for i, b := range o.Mask {
+		all := allOf(o, i)
+		whole, some = whole && b&all == all, some || b&all != 0
+	}
+	return whole, some
 }
 
 // allOf returns the bits that the field has in the i-th byte of a value. In fields that cannot be masked the others are

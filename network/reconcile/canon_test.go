@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -46,6 +47,10 @@ func TestMatches(t *testing.T) {
 		a, b := string(c.identity(nil, 1, 2, tc.a)), string(c.identity(nil, 1, 2, tc.b))
 		if (a == b) != tc.same {
 			t.Errorf("%s: %v and %v are equal: %v, want %v", tc.name, tc.a, tc.b, a == b, tc.same)
+		}
+		if a, b := Canonical(nil, tc.a), Canonical(nil, tc.b); bytes.Equal(a, b) != tc.same ||
+			string(c.identity(nil, 1, 2, a)) != string(c.identity(nil, 1, 2, tc.a)) {
+			t.Errorf("%s: %v is %v in canonical form, and %v is %v", tc.name, tc.a, a, tc.b, b)
 		}
 	}
 	var c canon
