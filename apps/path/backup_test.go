@@ -2,6 +2,7 @@ package path
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -141,6 +142,60 @@ func TestPathWithBackupIsRefused(t *testing.T) {
 	w.verify(p, model.Refused)
 	if v := w.view(p.name); v.Why == "" {
 		t.Errorf("it is %+v", v)
+	}
+}
+
+// Whichever of its entries a switch refuses, and whichever switches confirm before, nothing of a path is left, and no
+// frame has taken it.
+func TestPathWithBackupLacksNoEntry(t *testing.T) {
+	entries := 0
+	for seed := range uint64(3) {
+		for refused, more := 0, true; more; refused++ {
+			w := newWorld(t, 2, rand.New(rand.NewPCG(seed, 0)).IntN)
+			w.ring(4)
+			p := w.protect()
+			n := 0
+			w.refuses = func(c apptest.Sent) bool {
+				m, is := c.Message.(*of13.FlowMod)
+				if is && m.Command == of13.FlowAdd {
+					n++
+				}
+				return is && m.Command == of13.FlowAdd && n == refused+1
+			}
+			for w.step() {
+				if n > refused && w.passes(p) {
+					t.Fatalf("seed %d: frames enter, and entry %d is refused", seed, refused)
+				}
+			}
+			if w.settle(); n > refused {
+				w.verify(p, model.Refused)
+			}
+			more, entries = n > refused, max(entries, n)
+		}
+	}
+	if entries < 7 {
+		t.Errorf("a path had %d entries, want one more than it has hops", entries)
+	}
+}
+
+// When the first frame enters, the backup is there.
+func TestPathEntersWithItsBackup(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, 2, rand.New(rand.NewPCG(seed, 0)).IntN)
+		w.ring(4)
+		p := w.protect()
+		for !w.passes(p) && w.step() {
+		}
+		v := w.view(p.name)
+		v.Route = append(v.Route, v.Next...)
+		for hop := range 2 {
+			link := w.end(t, v, hop)
+			w.unplug(link, true)
+			if fate := w.follow(p); fate != "" || !w.passes(p) {
+				t.Fatalf("seed %d: link %d is cut: %s", seed, hop, fate)
+			}
+			w.unplug(link, false)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package path
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -19,15 +20,16 @@ const (
 	refused                   // nothing of it is installed
 )
 
-// row is a path. While Next is being installed only its progress changes.
+// row is a path. While Next is being installed it does not change: see load.
 type row struct {
 	_          struct{} `cbor:",toarray"`
 	Path       model.Path
 	Phase      phase // as it is stored, entering is laying
 	Live, Next *route
-	Why        string // it is refused, or Live is broken
+	Lays       []uint64 // the rows of ops in which the hops of Next wait, as behind has them
+	Why        string   // it is refused, or Live is broken
 
-	waiting int // hops of Next that are not confirmed
+	entersAt uint64 // the row of ops in which its first hop waits, while it is entering
 }
 
 // retired is a route that no more frames take.
@@ -41,12 +43,12 @@ type retired struct {
 // install installs a route for a path, beside the one that it has.
 func (v *visit) install(id uint64, r *row, next *route) {
 	ops := next.behind(lay, id)
-	r.Next, r.Phase, r.waiting = next, laying, len(ops)
+	r.Next, r.Phase, r.Lays = next, laying, make([]uint64, 0, len(ops))
 	for i := range ops {
-		v.push(&ops[i])
+		r.Lays = append(r.Lays, v.push(&ops[i]))
 	}
-	if r.waiting == 0 {
-		v.enter(id, r)
+	if len(ops) == 0 {
+		r.enter(v.pushEnter(id, next))
 	}
 }
 
@@ -75,31 +77,29 @@ func (r *route) behind(k kind, path uint64) []op {
 	return ops
 }
 
-// enter lets frames take the route that is complete.
-func (v *visit) enter(id uint64, r *row) {
-	r.Phase = entering
-	v.pushEnter(id, r.Next)
+// hopBehind is the hop of an op of behind.
+func (r *route) hopBehind(i int) *hop {
+	if last := len(r.Hops) - 1; i < last {
+		return &r.Hops[last-i]
+	}
+	return &r.Backup[i-len(r.Hops)+1]
 }
 
-func (v *visit) pushEnter(id uint64, next *route) {
+// pushEnter lets frames take the route that is complete, and returns the row in which that waits.
+func (v *visit) pushEnter(id uint64, next *route) uint64 {
 	o := next.op(enter, id, 0)
-	v.push(&o)
+	return v.push(&o)
 }
 
 // laid goes on with a path when a switch has executed a lay. That is most of what is confirmed, so it copies nothing.
 func (v *visit) laid(o *op) {
 	r, there := v.paths.Get(v.tx, o.Path)
-	if !there || r.Phase != laying || r.Next.Number != o.Route {
+	if !there || r.Phase != laying { // of a route before it does not matter: its rows come first
 		return
 	}
-	waiting := v.unconfirmed(o.Path, r.Next)
-	if waiting == 0 || waiting == hasEntered {
-		return
+	if _, entering := v.enters.Get(v.tx, o.Path); !entering && v.laidAll(r) {
+		v.enters.Put(v.tx, o.Path, v.pushEnter(o.Path, r.Next))
 	}
-	if waiting--; waiting == 0 {
-		v.pushEnter(o.Path, r.Next)
-	}
-	v.progress.Put(v.tx, o.Path, progressOf(o.Route, waiting))
 }
 
 // done goes on with a path when a switch has executed something for it, or has not: why says why.
@@ -133,10 +133,8 @@ func (v *visit) done(o *op, why string) {
 // entered: every new frame takes Next.
 func (v *visit) entered(id uint64, r *row) {
 	was := r.Live
-	r.Live, r.Next, r.Phase, r.Why = r.Next, nil, steady, ""
-	if was == nil { // that is all that has changed
-		v.progress.Put(v.tx, id, progressOf(r.Live.Number, hasEntered))
-	} else {
+	r.Live, r.Next, r.Lays, r.Phase, r.Why = r.Next, nil, nil, steady, ""
+	if was != nil { // else the row of the first switch says it
 		v.retire(id, was)
 		v.store(id, r)
 	}
@@ -149,7 +147,7 @@ func (v *visit) entered(id uint64, r *row) {
 // giveUp removes the route that a path was to have.
 func (v *visit) giveUp(id uint64, r *row, why string) {
 	next := r.Next
-	r.Next, r.Why, r.Phase = nil, why, steady
+	r.Next, r.Lays, r.Why, r.Phase = nil, nil, why, steady
 	switch {
 	case r.Live == nil:
 		r.Phase = refused
@@ -187,7 +185,7 @@ func (v *visit) left(id uint64, r *row) {
 			v.retire(id, old)
 		}
 	}
-	r.Live, r.Next, r.Phase = nil, nil, refused
+	r.Live, r.Next, r.Lays, r.Phase = nil, nil, nil, refused
 	if r.Why == "" {
 		v.forget(id, r)
 		return
@@ -199,7 +197,7 @@ func (v *visit) left(id uint64, r *row) {
 // forget deletes a path of which nothing is left.
 func (v *visit) forget(id uint64, r *row) {
 	v.paths.Delete(v.tx, id)
-	v.progress.Delete(v.tx, id)
+	v.enters.Delete(v.tx, id)
 	v.names.Delete(v.tx, all, r.Path.Name)
 	v.todo.Delete(v.tx, all, id)
 	v.broken.Delete(v.tx, all, id)
@@ -329,11 +327,11 @@ func (v *visit) removed(m model.Removed) error {
 			if ops[i].Hop.Switch != m.Switch {
 				continue
 			}
-			if way == r.Next && r.Phase == laying {
-				r.waiting = min(r.waiting+1, hasEntered-1) // it was confirmed
+			if at := v.push(&ops[i]); way == r.Next && r.Phase == laying {
+				r.Lays = slices.Clone(r.Lays) // which others may read
+				r.Lays[i] = at
 				v.store(m.ID, &r)
 			}
-			v.push(&ops[i])
 		}
 		if way == r.Live && r.Phase == steady && way.Hops[0].Switch == m.Switch { // else frames do not enter
 			o := way.op(enter, m.ID, 0)

@@ -70,7 +70,7 @@ const all uint32 = 0
 type manager struct {
 	counters app.Table[uint32, counters]
 	paths    app.Table[uint64, *row]              // by their numbers; not to be modified: see load
-	progress app.Table[uint64, uint64]            // of what is being, or has been, installed; see progress
+	enters   app.Table[uint64, uint64]            // the rows of ops by which Next of a path lets frames enter; see load
 	names    app.Map[uint32, string, uint64]      // numbers of paths, by name
 	nodes    app.Map[uint32, app.Switch, line]    // switches that were up once
 	ops      app.Map[app.Switch, uint64, []byte]  // that a switch has not confirmed, in their order, many in each
@@ -124,7 +124,7 @@ func New() *app.App {
 	m := &manager{
 		counters: app.NewTable[uint32, counters](a, "counters"),
 		paths:    app.NewTable[uint64, *row](a, "paths", app.Remembers(maxKnown)),
-		progress: app.NewTable[uint64, uint64](a, "progress"),
+		enters:   app.NewTable[uint64, uint64](a, "enters"),
 		names:    app.NewMap[uint32, string, uint64](a, "names"),
 		nodes:    app.NewMap[uint32, app.Switch, line](a, "nodes"),
 		ops:      app.NewMap[app.Switch, uint64, []byte](a, "ops"),
@@ -135,7 +135,7 @@ func New() *app.App {
 		broken:   app.NewMap[uint32, uint64, bool](a, "broken"),
 		gone:     app.NewMap[uint32, app.Switch, bool](a, "gone"),
 	}
-	m.needs = app.Whole(m.counters, m.paths, m.progress, m.names, m.nodes, m.ops, m.tags, m.links, m.drains, m.todo,
+	m.needs = app.Whole(m.counters, m.paths, m.enters, m.names, m.nodes, m.ops, m.tags, m.links, m.drains, m.todo,
 		m.broken, m.gone)
 	app.Handle(a, needs[app.Timer](m), within(m, (*visit).timer))
 	app.HandleEmitted(a, needs[topology.LinkUp](m), within(m, (*visit).linkUp))

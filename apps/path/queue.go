@@ -112,16 +112,18 @@ func (v *visit) line(id app.Switch) *kept {
 	return l
 }
 
-// push has a switch do something after all that waits for it.
-func (v *visit) push(o *op) {
+// push has a switch do something after all that waits for it, and returns the row in which that waits.
+func (v *visit) push(o *op) (row uint64) {
 	l := v.line(o.Hop.Switch)
 	if n := len(v.fresh); l.fresh == nil && n > 0 {
 		l.fresh, v.fresh = v.fresh[n-1], v.fresh[:n-1]
 	}
+	row = l.Next + uint64(len(l.fresh)/maxRow) // as write divides them
 	l.fresh = append(l.fresh, *o)
 	if !l.Up {
 		v.await(quiet)
 	}
+	return row
 }
 
 // write writes what was pushed.
@@ -246,15 +248,18 @@ func (v *visit) changed(m model.Changed) error {
 		return nil
 	}
 	list := v.take(m.Switch, l)
-	var why map[int]string
-	for _, r := range m.Refused {
-		if why == nil {
-			why = map[int]string{}
+	var refused map[int]bool
+	for _, r := range m.Refused { // before a route of which another hop is confirmed seems complete
+		if refused == nil {
+			refused = map[int]bool{}
 		}
-		why[r.Step] = r.Why
+		refused[r.Step] = true
+		v.done(&list[r.Step], r.Why)
 	}
 	for i := range list {
-		v.done(&list[i], why[i])
+		if !refused[i] {
+			v.done(&list[i], "")
+		}
 	}
 	return nil
 }
