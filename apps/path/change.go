@@ -384,16 +384,17 @@ func (v *visit) waits(o *op) bool {
 }
 
 // add begins to install a path that is valid. The error says why that is not possible, and nothing has happened then.
-func (v *visit) add(p model.Path) (*row, error) {
+func (v *visit) add(asked *model.Path) (*row, error) {
+	r := &row{Path: *asked}
+	p := &r.Path
 	if p.Priority == 0 {
 		p.Priority = model.DefaultPriority
 	}
-	r := &row{Path: p}
 	before, there := v.names.Get(v.tx, all, p.Name)
 	if there {
 		old, _ := v.load(before)
 		if old.Phase != refused {
-			if same(&old.Path, &p) && old.Phase != leaving {
+			if same(&old.Path, p) && old.Phase != leaving {
 				return &old, nil
 			}
 			return nil, fmt.Errorf("path %s has another definition, or is being removed: delete it, and wait until it "+
@@ -405,7 +406,7 @@ func (v *visit) add(p model.Path) (*row, error) {
 	if len(v.lines) > maxLines {
 		return nil, fmt.Errorf("the paths before it cross %d switches: put it in another request", len(v.lines))
 	}
-	next, err := v.find(&p)
+	next, err := v.find(p)
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (v *visit) put(r app.Request) (app.Response, error) {
 	if err := valid(&p); err != nil {
 		return app.BadRequest(err)
 	}
-	if _, err := v.add(p); err != nil {
+	if _, err := v.add(&p); err != nil {
 		return app.Response{Status: http.StatusConflict, Body: fmt.Appendln(nil, err)}, nil
 	}
 	return v.get(r)
@@ -107,20 +107,19 @@ func (v *visit) putAll(r app.Request) (app.Response, error) {
 	if len(all) > model.MaxPaths {
 		return app.BadRequest(fmt.Errorf("%d paths: put at most %d together", len(all), model.MaxPaths))
 	}
-	var list []model.Path
+	list := make([]model.Path, len(all))
 	for i := range all {
-		p, err := all[i].path(all[i].name)
-		if err == nil {
-			err = valid(&p)
+		p := &list[i]
+		if *p, err = all[i].path(all[i].name); err == nil {
+			err = valid(p)
 		}
 		if err != nil {
 			return app.BadRequest(fmt.Errorf("path %.40q: %w", p.Name, err))
 		}
-		list = append(list, p)
 	}
 	states := make([]State, len(list))
-	for i, p := range list {
-		if r, err := v.add(p); err != nil {
+	for i := range list {
+		if r, err := v.add(&list[i]); err != nil {
 			states[i] = State{State: model.Refused, Why: err.Error()}
 		} else {
 			states[i] = State{State: r.state(), Why: r.reason()}
@@ -256,7 +255,7 @@ func (v *visit) ask(p model.Path) *row {
 	err := valid(&p)
 	if err == nil {
 		var r *row
-		if r, err = v.add(p); err == nil {
+		if r, err = v.add(&p); err == nil {
 			return r
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/network/model"
 	"github.com/holdfast-sdn/holdfast/network/reconcile"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
+	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
 
 // The driver: from entries of the model to flow entries of OpenFlow 1.3.
@@ -31,6 +32,7 @@ const vlanType = 0x8100
 // compiler makes flow entries. Its slices are used again.
 type compiler struct {
 	match, canonical of13.Match
+	matches          []of13.Match
 	actions          of13.Actions
 	instructions     of13.Instructions
 	keys             []string
@@ -56,10 +58,13 @@ func (c *compiler) compile(e *model.Entry) (f flow, keys []string, err error) {
 		return f, nil, fmt.Errorf("backup by port %d with tag %d: it needs a tag, of frames that have or get one",
 			e.Backup, e.BackupTag)
 	}
-	matches, err := e.Matches(m)
-	if err != nil {
-		return f, nil, err
+	matches := append(c.matches[:0], m)
+	if e.Class != (packet.Class{}) { // else it has a tag, as most do
+		if matches, err = e.Matches(m); err != nil {
+			return f, nil, err
+		}
 	}
+	c.matches = matches
 	if len(matches) > model.MaxFlows {
 		return f, nil, fmt.Errorf("the entry needs %d flow entries, at most %d are possible: use fewer ranges of "+
 			"ports, or ones that begin and end at multiples of powers of two", len(matches), model.MaxFlows)
