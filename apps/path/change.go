@@ -428,8 +428,11 @@ func (v *visit) add(asked *model.Path) (*row, error) {
 		v.c.Paths++
 	}
 	v.names.Put(v.tx, all, p.Name, id)
-	v.install(id, r, &next)
-	v.store(id, r)
+	if v.install(id, r, &next); r.Phase == entering {
+		v.store(id, r)
+	} else {
+		v.paths.Put(v.tx, id, r) // that is store, without a copy
+	}
 	return r, nil
 }
 

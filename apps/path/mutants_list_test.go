@@ -53,7 +53,7 @@ var mutants = []mutation.Bug{
 	{Name: "forget what did not fit in a transaction", File: "apps/path/path.go",
 		Before: "		v.resume()\n", After: ""},
 	{Name: "leave a group", File: "network/node/node.go",
-		Before: "			n.release(tx, id, e.Old.Group)\n", After: "			_ = e.Old\n"},
+		Before: "		n.release(tx, id, group)\n", After: "		_ = group\n"},
 	{Name: "leave the groups of what a switch did not confirm", File: "network/node/restore.go",
 		Before: "		n.releaseOthers(tx, id)\n", After: ""},
 	{Name: "spare the groups that nobody wants", File: "network/node/compare.go",

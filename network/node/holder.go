@@ -21,12 +21,11 @@ type holders struct {
 	keys    []string
 }
 
-// holders returns those of a change that has about so many steps.
-func (n *node) holders(tx *app.Tx, id app.Switch, s state, steps int) *holders {
-	const usual = 32 // bytes of a key
-	h := &holders{node: n, tx: tx, id: id, state: s, edits: make([]edit, 0, steps), bytes: make([]byte, 0, usual*steps)}
-	for _, b := range n.pending.All(tx, id) {
-		for _, e := range b.Edits {
+// holders returns those of a change.
+func (n *node) holders(tx *app.Tx, id app.Switch, s state) *holders {
+	h := &holders{node: n, tx: tx, id: id, state: s, edits: n.used.edits[:0], bytes: n.used.bytes[:0]}
+	for _, edits := range n.edits.All(tx, id) {
+		for _, e := range edits {
 			if e.Remove && e.Old != nil {
 				if h.leaving == nil {
 					h.leaving = map[string]*flow{}

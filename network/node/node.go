@@ -37,13 +37,15 @@ type flow struct {
 	Group     uint32 // that is for it only, if it has a backup; another one each time that the entry is sent
 }
 
-// batch is a change that is not confirmed yet.
+// batch is a change that is not confirmed yet. Its edits have a row of their own, which is not read if it is confirmed.
 type batch struct {
 	_              struct{} `cbor:",toarray"`
 	Number         uint64
-	Edits          []edit // of its steps, without those that are refused
 	Refused        []model.Refusal
-	Start, Barrier uint32 // the first and the last command of the present attempt
+	Start, Barrier uint32   // the first and the last command of the present attempt
+	Groups         []uint32 // of entries that it replaces or removes
+
+	edits []edit // of its steps, without those that are refused
 }
 
 // edit is what a batch has done to the row of a flow entry, so that it can be undone.
@@ -61,11 +63,16 @@ type node struct {
 	states  app.Table[app.Switch, state]
 	flows   app.Map[app.Switch, string, flow]   // by key: what the switch is to have
 	pending app.Map[app.Switch, string, batch]  // by owner
+	edits   app.Map[app.Switch, string, []edit] // of batches, by owner
 	groups  app.Map[app.Switch, uint32, string] // that a switch may have, by id: the key of their flow entry
 	// that is under way; any change of the entries of a switch deletes its row
 	comparisons app.Table[app.Switch, comparison]
 	checks      map[app.Switch]*checked
 	compiler    compiler
+	used        struct { // memory of the last change, which is used again
+		edits []edit
+		bytes []byte
+	}
 }
 
 // New returns the application.
@@ -76,11 +83,17 @@ func New() *app.App {
 }
 
 func newNode(a *app.App) *node {
-	n := &node{app.NewTable[app.Switch, state](a, "states"), app.NewMap[app.Switch, string, flow](a, "flows"),
-		app.NewMap[app.Switch, string, batch](a, "pending"), app.NewMap[app.Switch, uint32, string](a, "groups"),
-		app.NewTable[app.Switch, comparison](a, "comparisons"), map[app.Switch]*checked{}, compiler{}}
+	n := &node{
+		states:      app.NewTable[app.Switch, state](a, "states"),
+		flows:       app.NewMap[app.Switch, string, flow](a, "flows"),
+		pending:     app.NewMap[app.Switch, string, batch](a, "pending"),
+		edits:       app.NewMap[app.Switch, string, []edit](a, "edits"),
+		groups:      app.NewMap[app.Switch, uint32, string](a, "groups"),
+		comparisons: app.NewTable[app.Switch, comparison](a, "comparisons"),
+		checks:      map[app.Switch]*checked{},
+	}
 	at := func(id app.Switch) app.Cells {
-		return app.Need(n.states.Cell(id), n.flows.Cell(id), n.pending.Cell(id), n.groups.Cell(id),
+		return app.Need(n.states.Cell(id), n.flows.Cell(id), n.pending.Cell(id), n.edits.Cell(id), n.groups.Cell(id),
 			n.comparisons.Cell(id))
 	}
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, n.switchUp)
@@ -115,9 +128,10 @@ func (n *node) status(tx *app.Tx, r app.Request) (app.Response, error) {
 	for _, f := range n.flows.All(tx, id) {
 		count(f.Owner, 1)
 	}
-	for owner, b := range n.pending.All(tx, id) {
+	for owner := range n.pending.All(tx, id) {
 		last := -1
-		for _, e := range b.Edits {
+		edits, _ := n.edits.Get(tx, id, owner)
+		for _, e := range edits {
 			if e.Step != last {
 				status.Outstanding[owner]++
 			}
@@ -143,8 +157,7 @@ func (n *node) change(tx *app.Tx, m model.Change) error {
 		return fmt.Errorf("%s asks switch %v for a change before the last one is answered: send one after the other",
 			m.Owner, m.Switch)
 	}
-	const usual = 12 // bytes of a step
-	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s, min(1+len(m.Steps)/usual, model.MaxSteps))
+	b, h := batch{Number: m.Number}, n.holders(tx, m.Switch, s)
 	index := -1
 	for step, err := range m.Steps.All() {
 		if index++; err == nil && index == model.MaxSteps {
@@ -160,20 +173,30 @@ func (n *node) change(tx *app.Tx, m model.Change) error {
 			b.Start = first
 		}
 	}
-	b.Edits = h.edits
+	b.edits = h.edits
 	if h.state.Flows != s.Flows {
 		n.states.Put(tx, m.Switch, h.state)
 	}
-	return n.wait(tx, m.Switch, m.Owner, b)
+	err := n.wait(tx, m.Switch, m.Owner, b)
+	clear(h.edits)
+	n.used.edits, n.used.bytes = h.edits[:0], h.bytes[:0]
+	return err
 }
 
 // wait waits until the switch has executed what was sent for a batch.
 func (n *node) wait(tx *app.Tx, id app.Switch, owner string, b batch) error {
 	n.comparisons.Delete(tx, id) // its reply may or may not have these entries
-	if b.Start == 0 {            // there is nothing to do
+	b.Groups = nil
+	for _, e := range b.edits {
+		if e.Old != nil && e.Old.Group > 0 {
+			b.Groups = append(b.Groups, e.Old.Group)
+		}
+	}
+	if b.Start == 0 { // there is nothing to do
 		return n.finish(tx, id, owner, &b)
 	}
 	b.Barrier = tx.Send(id, &of13.BarrierRequest{})
+	n.edits.Put(tx, id, owner, b.edits)
 	n.pending.Put(tx, id, owner, b)
 	return nil
 }
@@ -182,8 +205,8 @@ func (n *node) wait(tx *app.Tx, id app.Switch, owner string, b batch) error {
 func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start uint32) error {
 	s, _ := n.states.Get(tx, id)
 	b.Start = start
-	for i := range b.Edits {
-		e := &b.Edits[i]
+	for i := range b.edits {
+		e := &b.edits[i]
 		f, there := n.flows.Get(tx, id, string(e.Key))
 		var xid uint32
 		switch {
@@ -203,12 +226,11 @@ func (n *node) attempt(tx *app.Tx, id app.Switch, owner string, b batch, start u
 
 // finish deletes what only undoes a batch, and answers.
 func (n *node) finish(tx *app.Tx, id app.Switch, owner string, b *batch) error {
-	for _, e := range b.Edits {
-		if e.Old != nil {
-			n.release(tx, id, e.Old.Group)
-		}
+	for _, group := range b.Groups {
+		n.release(tx, id, group)
 	}
 	n.pending.Delete(tx, id, owner)
+	n.edits.Delete(tx, id, owner)
 	return app.Emit(tx, model.Changed{Switch: id, Owner: owner, Number: b.Number, Refused: b.Refused})
 }
 
@@ -246,13 +268,14 @@ func (n *node) refused(tx *app.Tx, m app.Refused) error {
 // withdraw takes back the step with the entry of a key, or all that install if there is none, and attempts the others.
 func (n *node) withdraw(tx *app.Tx, id app.Switch, owner string, b batch, key, why string) error {
 	s, _ := n.states.Get(tx, id)
+	b.edits, _ = n.edits.Get(tx, id, owner)
 	refused := b.refusedWith(key)
-	start := n.takeBack(tx, id, &s, b.Edits, refused)
+	start := n.takeBack(tx, id, &s, b.edits, refused)
 	n.states.Put(tx, id, s)
 	for _, step := range slices.Sorted(maps.Keys(refused)) {
 		b.Refused = append(b.Refused, model.Refusal{Step: step, Why: why})
 	}
-	b.Edits = slices.DeleteFunc(b.Edits, func(e edit) bool { return refused[e.Step] || e.Remove && e.Old == nil })
+	b.edits = slices.DeleteFunc(b.edits, func(e edit) bool { return refused[e.Step] || e.Remove && e.Old == nil })
 	return n.attempt(tx, id, owner, b, start)
 }
 
@@ -260,12 +283,12 @@ func (n *node) withdraw(tx *app.Tx, id app.Switch, owner string, b batch, key, w
 // change an entry after a refused step which was to remove it.
 func (b *batch) refusedWith(key string) map[int]bool {
 	refused, all, stays := map[int]bool{}, !b.has(key), map[string]bool{}
-	for _, e := range b.Edits {
+	for _, e := range b.edits {
 		if !all && string(e.Key) == key || all && !e.Remove {
 			refused[e.Step] = true
 		}
 	}
-	for _, e := range b.Edits {
+	for _, e := range b.edits {
 		switch {
 		case refused[e.Step] && e.Remove:
 			stays[string(e.Key)] = true
@@ -329,12 +352,12 @@ func (n *node) revert(tx *app.Tx, id app.Switch, s *state, e *edit) {
 
 // has reports whether a batch changes the entry with a key.
 func (b *batch) has(key string) bool {
-	return slices.ContainsFunc(b.Edits, func(e edit) bool { return string(e.Key) == key })
+	return slices.ContainsFunc(b.edits, func(e edit) bool { return string(e.Key) == key })
 }
 
 // removes reports whether a batch removes the entry with a key, whatever it installs after that.
 func (b *batch) removes(key string) bool {
-	return slices.ContainsFunc(b.Edits, func(e edit) bool { return e.Remove && string(e.Key) == key })
+	return slices.ContainsFunc(b.edits, func(e edit) bool { return e.Remove && string(e.Key) == key })
 }
 
 // flowRemoved tells the owner of an entry that the switch no longer has it.
@@ -346,6 +369,7 @@ func (n *node) flowRemoved(tx *app.Tx, m app.FlowRemoved) error {
 		return nil // it is about an entry before, or was removed for its owner
 	}
 	for owner, b := range n.pending.All(tx, m.Switch) {
+		b.edits, _ = n.edits.Get(tx, m.Switch, owner)
 		if b.removes(key) {
 			return nil // by the batch itself, before it installs the entry again
 		}

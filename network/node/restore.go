@@ -103,10 +103,12 @@ func (n *node) switchDown(tx *app.Tx, m app.SwitchDown) error {
 func (n *node) down(tx *app.Tx, id app.Switch) (err error) {
 	s, _ := n.states.Get(tx, id)
 	for owner, b := range n.pending.All(tx, id) {
-		for _, e := range slices.Backward(b.Edits) {
+		edits, _ := n.edits.Get(tx, id, owner)
+		for _, e := range slices.Backward(edits) {
 			n.revert(tx, id, &s, &e)
 		}
 		n.pending.Delete(tx, id, owner)
+		n.edits.Delete(tx, id, owner)
 		err = errors.Join(err, app.Emit(tx, model.Changed{Switch: id, Owner: owner, Number: b.Number, Away: true}))
 	}
 	if s.Up {
