@@ -171,7 +171,8 @@ func underOneLeader(measure func() (lineRun, error)) (map[string]float64, error)
 			return m.figures, err
 		}
 	}
-	return nil, fmt.Errorf("the leader changed during each of %d measurements: run it with less other load", maxMeasured)
+	return nil, fmt.Errorf("the leader changed during each of %d measurements: run it with less other load",
+		maxMeasured)
 }
 
 func (s Suite) lineOnce(ctx context.Context, progress Progress) (m lineRun, err error) {

@@ -1,7 +1,7 @@
 // Package node is an application that is the node controller of each switch: it owns the flow entries that other
 // applications ask for with model.Change, and answers when the switch has confirmed them. Its rows are what a switch is
-// to have, and a change that the switch has not confirmed is a row with what undoes it. They belong to the switch, so
-// they live in its group, and move with it.
+// to have. A change that the switch has not confirmed has a row, and one with what undoes it. They belong to the
+// switch, so they live in its group, and move with it.
 //
 // A switch that comes up gets all of its entries again, and loses all other entries of this package, before that is
 // told with model.NodeUp. So what a switch was asked for and did not confirm is undone.

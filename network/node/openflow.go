@@ -38,8 +38,8 @@ type compiler struct {
 	keys             []string
 }
 
-// compile returns what the flow entries of an entry do, without an owner, and their keys, which are valid until the next
-// call.
+// compile returns what the flow entries of an entry do, without an owner, and their keys, which are valid until the
+// next call.
 func (c *compiler) compile(e *model.Entry) (f flow, keys []string, err error) {
 	m := c.match[:0]
 	if e.In > 0 {
@@ -52,8 +52,8 @@ func (c *compiler) compile(e *model.Entry) (f flow, keys []string, err error) {
 	tagged := e.Tag > 0 || e.Push > 0
 	switch {
 	case max(e.Tag, e.Push, e.BackupTag) > maxTag || e.Tag > 0 && e.VLAN != nil:
-		return f, nil, fmt.Errorf("tags %d, %d and %d: use 1 to %d, and no VLAN beside a tag", e.Tag, e.Push, e.BackupTag,
-			maxTag)
+		return f, nil, fmt.Errorf("tags %d, %d and %d: use 1 to %d, and no VLAN beside a tag", e.Tag, e.Push,
+			e.BackupTag, maxTag)
 	case e.Backup > 0 && (e.BackupTag == 0 || e.Pop || !tagged):
 		return f, nil, fmt.Errorf("backup by port %d with tag %d: it needs a tag, of frames that have or get one",
 			e.Backup, e.BackupTag)

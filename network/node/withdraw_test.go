@@ -111,8 +111,8 @@ func (t table) step(s model.Step) {
 	}
 }
 
-// drawSteps draws steps of entries that have flow entries in common. Some remove what an earlier one removes, or what was
-// never there.
+// drawSteps draws steps of entries that have flow entries in common. Some remove what an earlier one removes, or what
+// was never there.
 func drawSteps(t *rapid.T, on table) (steps []model.Step) {
 	on = maps.Clone(on)
 	for range rapid.IntRange(1, 6).Draw(t, "steps") {
