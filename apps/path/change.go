@@ -97,7 +97,10 @@ func (v *visit) laid(o *op) {
 	if !there || r.Phase != laying { // of a route before it does not matter: its rows come first
 		return
 	}
-	if _, entering := v.enters.Get(v.tx, o.Path); !entering && v.laidAll(r) {
+	if !v.laidAll(r) {
+		return
+	}
+	if _, entering := v.enters.Get(v.tx, o.Path); !entering {
 		v.enters.Put(v.tx, o.Path, v.pushEnter(o.Path, r.Next))
 	}
 }

@@ -9,7 +9,7 @@ import (
 // mutants are bugs of the order in which switches change, and of what is taken back.
 var mutants = []mutation.Bug{
 	{Name: "let frames enter before the last switch has confirmed", File: "apps/path/change.go",
-		Before: "!entering && v.laidAll(r) {", After: "!entering {"},
+		Before: "	if !v.laidAll(r) {\n", After: "	if v.laidAll(r); false {\n"},
 	{Name: "take a refused hop for a confirmed one", File: "apps/path/queue.go",
 		Before: "		v.done(&list[r.Step], r.Why)\n", After: "		defer v.done(&list[r.Step], r.Why)\n"},
 	{Name: "take a refused entry at the first switch for a confirmed one", File: "apps/path/progress.go",

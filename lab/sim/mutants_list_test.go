@@ -333,7 +333,7 @@ var mutants = []mutant{
 		"encoded(e)); stays || true {"},
 	{"tenants: send to many on all links", "apps/tenants/plan.go", "			break\n", ""},
 	{"path: let frames enter before the last switch has confirmed", "apps/path/change.go",
-		"if waiting--; waiting == 0 {", "if waiting--; waiting <= 1 {"},
+		"	if !v.laidAll(r) {\n", "	if v.laidAll(r); false {\n"},
 	{"path: remove a path everywhere at once", "apps/path/change.go", "	o := first.op(leave, id, 0)\n",
 		"	o := first.op(leave, id, 0)\n	defer v.erase(id, first)\n"},
 	{"firewall: use a list that is not complete", "apps/firewall/firewall.go",
