@@ -10,6 +10,8 @@ import (
 var mutants = []mutation.Bug{
 	{Name: "let frames enter before the last switch has confirmed", File: "apps/path/change.go",
 		Before: "	if !v.laidAll(r) {\n", After: "	if v.laidAll(r); false {\n"},
+	{Name: "let frames enter without a hop that was removed meanwhile", File: "apps/path/change.go",
+		Before: "				r.Lays[i] = at\n", After: "				_ = at\n"},
 	{Name: "take a refused hop for a confirmed one", File: "apps/path/queue.go",
 		Before: "		v.done(&list[r.Step], r.Why)\n", After: "		defer v.done(&list[r.Step], r.Why)\n"},
 	{Name: "take a refused entry at the first switch for a confirmed one", File: "apps/path/progress.go",

@@ -239,6 +239,28 @@ func TestPathInNetworkThatChangesAllTheTime(t *testing.T) {
 	}
 }
 
+// An entry that somebody removes while the route is installed is there again before frames enter.
+func TestPathLosesAnEntryWhileItIsInstalled(t *testing.T) {
+	w := newWorld(t, 1, first)
+	w.line(3)
+	p, d := w.watch(0, 1, 3)
+	w.put(p.name, d)
+	execute := func(id app.Switch) {
+		for len(w.queues[id]) > 0 {
+			w.execute(id, true)
+		}
+	}
+	execute(3)
+	w.wipe(3)
+	w.execute(3, true) // which says so
+	execute(2)
+	if execute(1); len(w.queues[3]) == 0 || w.passes(p) {
+		t.Errorf("switch 3 is sent %d commands, and frames enter: %v", len(w.queues[3]), w.passes(p))
+	}
+	w.settle()
+	w.verify(p, model.Up)
+}
+
 // What somebody else removes at a switch is installed again.
 func TestPathIsRepaired(t *testing.T) {
 	w := newWorld(t, 2, first)
