@@ -30,8 +30,8 @@ const (
 	maxWatchers   = 4096                   // at a time; further ones are refused
 	aliveEvery    = 10 * time.Second       // a watcher without news is told that the controller runs
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
-	wakeEvery     = 4 * time.Millisecond   // watchers are woken, while there is news for some
-	wakeAtATime   = 16                     // so a thousand get a message within a quarter of a second
+	wakeEvery     = time.Millisecond       // watchers are woken, while there is news for some
+	wakeAtATime   = 4                      // so a thousand get a message within a quarter of a second
 	largeMessage  = 64 << 10               // bytes
 	watchLarge    = 64 << 20               // bytes of large messages that are sent at a time
 )
