@@ -117,7 +117,7 @@ func newAPI(c *Controller) *apiServer {
 	return a
 }
 
-func (a *apiServer) start(l net.Listener) { a.web.start(gatheringListener{l}) }
+func (a *apiServer) start(l net.Listener) { a.web.start(&gatheringListener{Listener: l}) }
 
 func (a *apiServer) close() error {
 	defer a.inquiry.http.CloseIdleConnections()
