@@ -19,19 +19,24 @@ of a leader, in turn. Everything uses TLS, each controller leads a group, and th
 read all changes. Dashboards do so too, and two of three ask every two seconds for what their view shows.
 
 Packet-ins come at a rate, at equal distances, whether earlier ones are answered or not. The rate is a share (--load) of
-what the cluster answers with one packet-in outstanding for each switch. A latency counts from when the packet-in was
-due.
+what the cluster answers with one packet-in outstanding for each switch. It is lower if controllers, agent and switches
+alone would use more than --busy percent of the processors: the clients share these, and without a processor that is
+free, the figures would be about the machine. A latency counts from when the packet-in was due.
 
 The report has the 99th percentile of the control path alone and with clients (control_p99_ratio is the median of the
 quotients of all pairs, at most 1.2), what processor time the controllers use, the 99th percentile of the dashboards'
 requests (p99_ms), how many requests a second are answered if they do not pause (requests_per_s), and how many watchers
 that stop reading are cut off (slow_cut; it has to be all). The clients share the machine with the controllers, so they
-are a process with the lowest priority. sent_late_p99_ms says how late packet-ins were sent: that is in the latencies.`,
+are a process with the lowest priority. sent_late_p99_ms says how late packet-ins were sent: that is in the latencies.
+processors_busy_percent says how busy the processors were with all that ran on the machine: above 90 percent the ratio
+says little about the API.`,
 		Example: `  holdfast bench api --json
   holdfast bench api --watchers 0 --dashboards 10`,
 	}
 	cmd.Flags().IntVar(&b.Load, "load", 25,
-		"rate of packet-ins, in percent of what is answered with one outstanding for each switch")
+		"highest rate of packet-ins, in percent of what is answered with one outstanding for each switch")
+	cmd.Flags().IntVar(&b.Busy, "busy", 50,
+		"the rate is lower if the control path alone would use more than this percent of the processors")
 	cmd.Flags().IntVar(&b.Watchers, "watchers", 1000, "number of watchers")
 	cmd.Flags().IntVar(&b.Dashboards, "dashboards", 100, "number of dashboards")
 	cmd.Flags().IntVar(&b.Slow, "slow", 20, "number of further watchers that stop reading")

@@ -21,7 +21,8 @@ import (
 // that the processors have left, whatever else runs, and the slower answers are, the fewer would be measured.
 type API struct {
 	Binary     string // the holdfast binary
-	Load       int    // percent of what is answered with one packet-in outstanding for each switch
+	Load       int    // percent of what is answered with one packet-in outstanding for each switch; the most
+	Busy       int    // percent of the processors' time that the control path alone uses; the most
 	Watchers   int
 	Dashboards int // each watches, as JSON, and asks every two seconds for what its view shows
 	Slow       int // further watchers that stop reading
@@ -35,10 +36,10 @@ const apiFactor = 1.2
 
 // Validate returns a *FieldError for a value that cannot be.
 func (b API) Validate() error {
-	return errors.Join(inRange("load", b.Load, 1, 100), inRange("watchers", b.Watchers, 0, 4096),
-		inRange("dashboards", b.Dashboards, 1, 1000), inRange("slow", b.Slow, 0, 1000),
-		inRange("switches", b.Switches, 1, 1000), inRange("seconds", b.Seconds, 1, 3600),
-		inRange("rounds", b.Rounds, 1, 100))
+	return errors.Join(inRange("load", b.Load, 1, 100), inRange("busy", b.Busy, 1, 100),
+		inRange("watchers", b.Watchers, 0, 4096), inRange("dashboards", b.Dashboards, 0, 1000),
+		inRange("slow", b.Slow, 0, 1000), inRange("switches", b.Switches, 1, 1000),
+		inRange("seconds", b.Seconds, 1, 3600), inRange("rounds", b.Rounds, 1, 100))
 }
 
 // Times of the benchmark.
@@ -70,8 +71,9 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 	return Report{Bench: "api", Figures: f, Setup: map[string]any{
 		"controllers": "3 processes on loopback, each leads a group", "app": "learning", "switches": b.Switches,
 		"tls": "everywhere; watchers and dashboards have a certificate of the role viewer",
-		"control": fmt.Sprintf("packet_ins_per_s, at equal distances: %d %% of answers_per_s_one_at_a_time, which is "+
-			"with 1 packet-in outstanding for each switch; a latency counts from when the packet-in was due", b.Load),
+		"control": fmt.Sprintf("packet_ins_per_s, at equal distances: at most %d %% of answers_per_s_one_at_a_time, "+
+			"which is with 1 packet-in outstanding for each switch, and at most what controllers, agent and switches "+
+			"need %d %% of the processors for; a latency counts from when the packet-in was due", b.Load, b.Busy),
 		"dashboards": fmt.Sprintf("%d at the leader of the system group; each watches, as JSON; of three, one asks "+
 			"for the actors and one for the matrix, every %v", b.Dashboards, apiView),
 		"clients":        fmt.Sprintf("a process with nice %d, as they share the machine", clientsNice),
@@ -113,7 +115,7 @@ type apiMeasurement struct {
 type apiSlice struct {
 	p50, p99 float64 // ms
 	late     float64 // ms: the p99 of how late packet-ins were sent
-	cpu      float64 // percent of a processor that the controllers have used
+	used     shares
 }
 
 // measure runs all parts.
@@ -135,7 +137,9 @@ func (m *apiMeasurement) measure(ctx context.Context) error {
 		return err
 	}
 	m.oneAtATime = r.PerSecond
-	m.control.Mode, m.control.Rate = load.Paced, max(1, r.PerSecond*float64(m.Load)/100)
+	if err := m.findRate(ctx); err != nil {
+		return err
+	}
 	if err := m.slices(ctx, Clients{Address: m.leader.API, Files: files, Watchers: m.Watchers,
 		Dashboards: m.Dashboards}); err != nil {
 		return err
@@ -180,14 +184,10 @@ func (m *apiMeasurement) slices(ctx context.Context, clients Clients) error {
 func (m *apiMeasurement) slice(ctx context.Context, name string) (s apiSlice, err error) {
 	cfg := m.control
 	defer m.progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("control path %s", name))()
-	var pids []int
-	for _, c := range m.cl.Controllers() {
-		pids = append(pids, c.Pid())
-	}
 	cfg.Beside = func(ctx context.Context, _ func() uint64) error {
-		began, used := time.Now(), runTimes(pids)
+		before := m.use()
 		<-ctx.Done()
-		s.cpu = 100 * (runTimes(pids) - used).Seconds() / time.Since(began).Seconds()
+		s.used = m.use().since(before)
 		return nil
 	}
 	r, err := load.Run(ctx, cfg)
@@ -197,13 +197,6 @@ func (m *apiMeasurement) slice(ctx context.Context, name string) (s apiSlice, er
 	s.p50, s.p99 = micros(r.Latency.Quantile(0.5))/1e3, micros(r.Latency.Quantile(0.99))/1e3
 	s.late = micros(r.Late.Quantile(0.99)) / 1e3
 	return s, err
-}
-
-func runTimes(pids []int) (sum time.Duration) {
-	for _, pid := range pids {
-		sum += runTime(pid)
-	}
-	return sum
 }
 
 // figures are those of the report.
@@ -228,7 +221,9 @@ func (m *apiMeasurement) figures() map[string]float64 {
 		f["control_p50_ms_"+name] = of(func(s apiSlice) float64 { return s.p50 })
 		f["control_p99_ms_"+name] = of(func(s apiSlice) float64 { return s.p99 })
 		f["sent_late_p99_ms_"+name] = of(func(s apiSlice) float64 { return s.late })
-		f["controllers_cpu_percent_"+name] = of(func(s apiSlice) float64 { return s.cpu })
+		f["controllers_cpu_percent_"+name] = of(func(s apiSlice) float64 { return s.used.controllers })
+		f["control_path_percent_"+name] = of(func(s apiSlice) float64 { return s.used.path })
+		f["processors_busy_percent_"+name] = of(func(s apiSlice) float64 { return s.used.machine })
 	}
 	if rss, alive := peakMB(m.leader); alive {
 		f["rss_max_mb"] = rss

@@ -213,16 +213,25 @@ func (c *audience) gather(ctx context.Context, watchers, dashboards int) error {
 			return errors.Join(errors.New("a watcher was told nothing in 30 s"), c.failure())
 		}
 	}
+	return c.ask(ctx, client, dashboards)
+}
+
+// ask lets dashboards ask for what their views show, and returns when each has got that once, as when it is opened.
+func (c *audience) ask(ctx context.Context, client *http.Client, dashboards int) error {
+	var opened sync.WaitGroup
 	for i := range dashboards {
 		path := views[i%len(views)]
 		if path == "" {
 			continue
 		}
+		opened.Add(1)
 		c.here.Go(func() {
 			defer client.CloseIdleConnections()
+			c.poll(ctx, client, path)
+			opened.Done()
+			_ = pause(ctx, time.Duration(i)*apiView/time.Duration(dashboards)) // ctx has ended
 			each := time.NewTicker(apiView)
 			defer each.Stop()
-			_ = pause(ctx, time.Duration(i)*apiView/time.Duration(dashboards)) // ctx has ended
 			for ctx.Err() == nil {
 				c.poll(ctx, client, path)
 				select {
@@ -232,7 +241,8 @@ func (c *audience) gather(ctx context.Context, watchers, dashboards int) error {
 			}
 		})
 	}
-	return nil
+	opened.Wait()
+	return c.failure()
 }
 
 // leave ends all that gather has started.
