@@ -223,7 +223,7 @@ func (c *Core) Follow() error {
 	c.batch, c.inflight, c.free = batch{}, nil, nil
 	c.immediate, c.ordered = bestEffortCommands{}, bestEffortCommands{}
 	c.committed, c.releases, c.duplicates, c.acked, c.stalled, c.emitted = nil, nil, nil, nil, nil, nil
-	c.answers, c.reply, c.arrivals, c.ended = nil, nil, nil, nil
+	c.answers, c.reply, c.arrivals, c.ended, c.handing = nil, nil, nil, nil, nil
 	c.followLinks()
 	return nil
 }

@@ -100,7 +100,7 @@ func (c *Core) departure(a Actor, to uint64) *departure {
 
 // leadMoves is called when this replica begins to lead: all copies begin again.
 func (c *Core) leadMoves() {
-	c.ended, c.handing, c.followers, c.unmoved = nil, nil, nil, nil
+	c.ended, c.followers, c.unmoved = nil, nil, nil
 	for _, a := range slices.SortedFunc(maps.Keys(c.state.moves.leaving), Actor.Compare) {
 		c.leave(a, c.state.moves.leaving[a])
 	}

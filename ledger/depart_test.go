@@ -87,3 +87,28 @@ func TestHandover(t *testing.T) {
 		t.Errorf("once more: %v", list)
 	}
 }
+
+// A leader that is deposed while an actor is between two groups knows nothing of its handover any more, also when it
+// leads again.
+func TestHandoverOfDeposed(t *testing.T) {
+	s := newPairs(t)
+	s.groups[1].up(1)
+	s.run()
+	from := s.groups[1]
+	s.move(ofApp, 1, 2)
+	for n := 0; from.leader.state.moves.at[ofApp].Group != 2; n++ {
+		if n > 100 {
+			t.Fatal("it does not depart")
+		}
+		s.step()
+	}
+	from.must(from.leader.Follow())
+	if list := from.leader.Handovers(); len(list) > 0 {
+		t.Errorf("at a follower: %v", list)
+	}
+	from.must(from.leader.Lead(2, from.now))
+	s.run()
+	if list := from.leader.Handovers(); len(list) > 0 {
+		t.Errorf("that began under an earlier leader: %v", list)
+	}
+}
