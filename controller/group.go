@@ -252,7 +252,14 @@ func (g *group) drain() error {
 	if err := g.updates(); err != nil {
 		return err
 	}
-	for g.taken = g.inbox.take(); len(g.taken) > 0; {
+	if len(g.taken) == 0 {
+		g.taken = g.inbox.take()
+	}
+	for n := 0; len(g.taken) > 0; n++ {
+		if n == inboxSize {
+			g.inbox.signal() // the others are handled in the next turn
+			break
+		}
 		it := g.taken[0]
 		g.taken = g.taken[1:]
 		g.take(it)

@@ -38,39 +38,86 @@ func (it *item) reject() {
 }
 
 // inbox is the queue from sessions to the loop of a group. put never waits, because the reader of an agent has switches
-// of other groups, too. A session has one attach, one detach and one delivery of events in it at most, since it gets no
-// more events until these are done, and less than its switch has commands; so the queue needs no other bound.
+// of other groups, too. Beyond inboxSize items, a session that comes waits in awaitRoom, which keeps its place among
+// the connections, and acknowledgements of commands are merged. So the queue has at most inboxSize items and, for each
+// session that may be connected, an attach, a delivery of events, an acknowledgement and a detach.
 type inbox struct {
 	wake chan struct{} // capacity 1: there is something
 
-	mu     sync.Mutex // guards the fields below
-	queue  []item     // oldest first
-	spare  []item     // is queue next time
+	mu     sync.Mutex                  // guards the fields below
+	room   *sync.Cond                  // wakes those in awaitRoom
+	queue  []item                      // oldest first
+	spare  []item                      // is queue next time
+	done   map[*southbound.Session]int // where queue has the acknowledgement of a session, beyond inboxSize
 	closed bool
 }
 
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+// inboxSize is also how many items the loop handles in a turn.
+const inboxSize = 1024
 
-// put reports whether the queue takes an item: it is not closed. Of commands that are done, the last ones count.
+func newInbox() *inbox {
+	q := &inbox{wake: make(chan struct{}, 1), done: map[*southbound.Session]int{}}
+	q.room = sync.NewCond(&q.mu)
+	return q
+}
+
+// put reports whether the queue takes an item: it is not closed.
 func (q *inbox) put(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false
 	}
-	if n := len(q.queue); n > 0 && it.kind == commandsDone {
-		if last := &q.queue[n-1]; last.kind == it.kind && last.session == it.session && last.epoch == it.epoch {
-			last.seq = it.seq
+	if it.kind == commandsDone && q.merge(it) {
+		return true
+	}
+	if q.queue = append(q.queue, it); len(q.queue) == 1 {
+		q.signal()
+	}
+	return true
+}
+
+// merge merges an acknowledgement into one that is queued, if it can: the highest one says it all. One of a newer epoch
+// replaces one of an ended epoch only in a long queue. It may then come before events that its session has delivered
+// meanwhile, as it may anyway.
+func (q *inbox) merge(it item) bool {
+	n := len(q.queue)
+	if n > 0 {
+		last := &q.queue[n-1]
+		if last.kind == commandsDone && last.session == it.session && last.epoch == it.epoch {
+			last.seq = max(last.seq, it.seq)
 			return true
 		}
 	}
-	if q.queue = append(q.queue, it); len(q.queue) == 1 {
-		select {
-		case q.wake <- struct{}{}:
-		default:
-		}
+	if n < inboxSize {
+		return false
+	}
+	at, queued := q.done[it.session]
+	if !queued {
+		q.done[it.session] = n
+		return false
+	}
+	if was := &q.queue[at]; it.epoch > was.epoch || it.epoch == was.epoch && it.seq > was.seq {
+		was.epoch, was.seq = it.epoch, it.seq
 	}
 	return true
+}
+
+// awaitRoom waits until the queue has room for a session that comes, or is closed.
+func (q *inbox) awaitRoom() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.queue) >= inboxSize && !q.closed {
+		q.room.Wait()
+	}
+}
+
+// signal wakes the loop.
+func (q *inbox) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
 }
 
 // take returns the queued items, which are valid until the next call.
@@ -80,6 +127,10 @@ func (q *inbox) take() []item {
 	list := q.queue
 	clear(q.spare)
 	q.queue, q.spare = q.spare[:0], list
+	if len(list) >= inboxSize {
+		clear(q.done)
+		q.room.Broadcast()
+	}
 	return list
 }
 
@@ -88,22 +139,26 @@ func (q *inbox) close() []item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := q.queue
-	q.queue, q.spare, q.closed = nil, nil, true
+	q.queue, q.spare, q.done, q.closed = nil, nil, nil, true
+	q.room.Broadcast()
 	return list
 }
 
 // handler passes the calls of sessions to the loop of the switch's group; see southbound.Handler.
 type handler struct{ c *Controller }
 
-// Attached waits until the switch is assigned to a group. A switch that this controller cannot serve is disconnected;
-// an agent learns why.
+// Attached waits until the switch is assigned to a group, and until that has room. A switch that this controller cannot
+// serve is disconnected; an agent learns why.
 func (h handler) Attached(s *southbound.Session) {
 	if err := h.c.assign(s.Switch(), s.State().Claimed); err != nil {
 		h.c.dismiss(s, err)
 		return
 	}
-	if g, _ := h.c.groupOf(s.Switch()); g != nil && h.c.several() { // else its replica here has just ended
-		h.c.seats.add(s, g)
+	if g, _ := h.c.groupOf(s.Switch()); g != nil { // else its replica here has just ended
+		g.inbox.awaitRoom()
+		if h.c.several() {
+			h.c.seats.add(s, g)
+		}
 	}
 	if h.put(item{kind: attach, session: s}) == nil { // a replica that ends, or begins anew
 		s.Close(errClosing)

@@ -79,3 +79,29 @@ func TestEndedGroupTakesNothing(t *testing.T) {
 		t.Error("a group that has ended takes a session")
 	}
 }
+
+// What waits for a loop does not keep it from proposing what was executed, and from requests.
+func TestTurnsOfManyItems(t *testing.T) {
+	s := newTestCluster(t, 0, hubs)
+	id, _ := s.leader()
+	g := s.controllers[id].system()
+	session, began, last := southbound.NewSession(new(deaf)), uint64(0), make(chan uint64)
+	err := g.inLoop(t.Context(), func() {
+		began = g.core.turns
+		const n = 5 * inboxSize
+		for i := range n {
+			done := func(error) {
+				if i == n-1 {
+					last <- g.core.turns
+				}
+			}
+			g.put(item{kind: events, list: []southbound.Delivery{{Session: session, Done: done}}})
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := <-last - began; n < 4 {
+		t.Errorf("%d turns", n)
+	}
+}
