@@ -255,10 +255,11 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 				return Moved{Actor: a.String(), Group: at.Group, Version: at.Version}, nil
 			}
 			took := time.Since(began)
-			if outcome != nil && m.Switch == "" {
+			if paused == 0 && outcome != nil && m.Switch == "" {
 				paused = awaitPause(ctx, outcome)
 			}
-			return Moved{a.String(), at.Group, at.Version, inMs(took), inMs(paused)}, nil
+			// The acknowledgement with which the pause ends may come later than the news of the directory.
+			return Moved{a.String(), at.Group, at.Version, inMs(took), inMs(min(paused, took))}, nil
 		}
 		select {
 		case <-news:
@@ -266,7 +267,7 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 			if outcome = nil; o.kind == failed {
 				return Moved{}, errors.New(string(o.message))
 			}
-			paused = o.pause()
+			paused = max(paused, o.pause()) // a request that is repeated after the departure has no answer, or another
 		case <-again.C:
 			if outcome == nil || asked != at.Group { // else the same call, so that an answer that is on its way counts
 				c.calls.End(id)

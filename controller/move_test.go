@@ -128,3 +128,27 @@ func TestPauseIsAnswered(t *testing.T) {
 		t.Errorf("%q, a pause of %v", one.trace, pause)
 	}
 }
+
+// Who waits for a move knows how long the actor paused also if the directory has the move much later. A pause is never
+// longer than the move.
+func TestPauseIsKnownBeforeTheMove(t *testing.T) {
+	s := startTestCluster(&testCluster{t: t, apps: counter, several: true})
+	s.run(1, 100*time.Millisecond)
+	c := s.controllers[1]
+	at, known := c.lives(ledger.Actor{App: "counter"})
+	if !known {
+		t.Fatal("there is no actor")
+	}
+	late, release := make(chan struct{}), make(chan struct{})
+	for _, one := range s.controllers {
+		go func() { // ends with release
+			_ = one.system().inLoop(t.Context(), func() { late <- struct{}{}; <-release })
+		}()
+		<-late
+	}
+	time.AfterFunc(moveEvery*3/2, func() { close(release) })
+	moved, err := c.Move(t.Context(), Move{App: "counter", Group: at.Group%3 + 1})
+	if err != nil || moved.PausedMs == 0 || moved.PausedMs > moved.TookMs || moved.TookMs < inMs(moveEvery) {
+		t.Errorf("%+v, %v", moved, err)
+	}
+}
