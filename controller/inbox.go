@@ -166,7 +166,15 @@ func (h handler) Attached(s *southbound.Session) {
 }
 
 func (h handler) Detached(s *southbound.Session, _ error) {
-	h.put(item{kind: detach, session: s})
+	it := item{kind: detach, session: s}
+	seat := h.c.seats.seat(s)
+	if seat == nil {
+		h.put(it)
+		return
+	}
+	seat.mu.Lock() // so that it is not passed to another group after this
+	defer seat.mu.Unlock()
+	seat.g.put(it)
 	h.c.seats.remove(s)
 }
 

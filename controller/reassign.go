@@ -87,7 +87,7 @@ type seats struct {
 }
 
 type seat struct {
-	mu sync.RWMutex // locked to change g; readers hold it while they use the inbox
+	mu sync.RWMutex // locked to change g, or to end the session; readers hold it while they use the inbox
 	g  *group
 }
 
@@ -182,6 +182,9 @@ func (c *Controller) reassignSession(r reassignment) {
 	}
 	seat.mu.Lock()
 	defer seat.mu.Unlock()
+	if c.seats.seat(r.session) == nil {
+		return // as before: it has ended meanwhile
+	}
 	if g := c.replica(r.to.Group); g != nil {
 		seat.g = g
 		if g.put(item{kind: attach, session: r.session, to: r.to}) == nil {

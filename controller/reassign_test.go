@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/lab/load"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
@@ -103,5 +105,26 @@ func TestTurnsOfManyItems(t *testing.T) {
 	}
 	if n := <-last - began; n < 4 {
 		t.Errorf("%d turns", n)
+	}
+}
+
+// A session that ends while its switch moves to another group does not stay in that group.
+func TestSessionEndsWhileItMoves(t *testing.T) {
+	one, two := &group{inbox: newInbox()}, &group{inbox: newInbox()}
+	one.cfg.Consensus.Group, two.cfg.Consensus.Group = 1, 2
+	c := &Controller{cfg: Config{Groups: make([]GroupConfig, 3)}}
+	c.groups.add(one)
+	c.groups.add(two)
+	for range 20_000 {
+		s := southbound.NewSession(new(deaf))
+		c.seats.add(s, one)
+		var both sync.WaitGroup
+		both.Go(func() { c.reassignSession(reassignment{s, ledger.Assignment{Group: 2, Version: 2}}) })
+		both.Go(func() { handler{c}.Detached(s, nil) })
+		both.Wait()
+		one.inbox.take()
+		if list := two.inbox.take(); len(list) == 1 {
+			t.Fatalf("the other group has item %d of it, and no other", list[0].kind)
+		}
 	}
 }
