@@ -65,7 +65,7 @@ type group struct {
 	encoding   bool           // used by the loop only: a snapshot is being encoded
 	stop       chan struct{}  // closed to end the loop
 	ended      chan struct{}  // closed when the loop has ended
-	released   chan struct{}  // closed when no session and no request waits for the loop any more
+	released   chan struct{}  // closed when no request waits for the loop any more
 	done       chan struct{}  // closed when everything has ended
 	err        error          // why the loop ended; read after ended
 	retired    bool           // used by Controller.run only: it ended because the replica has left the group
@@ -187,10 +187,11 @@ func (g *group) run() {
 
 // rejectAll closes the inbox, and rejects what the core does not have.
 func (g *group) rejectAll() {
-	for _, it := range slices.Concat(g.taken, g.inbox.close()) {
+	taking := item{kind: events, list: g.taking} // empty, unless the loop did not return
+	for _, it := range slices.Concat([]item{taking}, g.taken, g.inbox.close()) {
 		it.reject()
 	}
-	g.taken = nil
+	g.taking, g.taken = nil, nil
 }
 
 // close ends the node, after run.

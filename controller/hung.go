@@ -104,9 +104,6 @@ func (g *group) abandon() error {
 		g.log.Warn("leadership not transferred; there is an election", "err", err)
 	}
 	g.core.abandon(errRenewed)
-	for _, d := range g.taking {
-		d.Done(errRenewed)
-	}
 	return why
 }
 
