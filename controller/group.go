@@ -65,7 +65,7 @@ type group struct {
 	encoding   bool           // used by the loop only: a snapshot is being encoded
 	stop       chan struct{}  // closed to end the loop
 	ended      chan struct{}  // closed when the loop has ended
-	released   chan struct{}  // closed when no request waits for the loop any more
+	released   chan struct{}  // closed when no session and no request waits for the loop any more
 	done       chan struct{}  // closed when everything has ended
 	err        error          // why the loop ended; read after ended
 	retired    bool           // used by Controller.run only: it ended because the replica has left the group
@@ -171,7 +171,7 @@ func (g *group) run() {
 	g.core.Stop()
 	idle := make(chan struct{})
 	go func() { g.background.Wait(); close(idle) }()              // ends with the hosts, which core has stopped
-	for released := g.released; released != nil || idle != nil; { // hosts may wait for the loop
+	for released := g.released; released != nil || idle != nil; { // who calls later may wait
 		select {
 		case <-g.heard:
 		case <-idle:

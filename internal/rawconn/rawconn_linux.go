@@ -16,13 +16,13 @@ type conn struct {
 	reads  transfer
 	writes transfer
 
-	// Of the WriteDirect in progress, likewise.
+	// Of the WriteDirect in progress; direct is made once, as transfer.ready.
 	direct  func(fd uintptr)
 	offered []byte
 	taken   int
 }
 
-// transfer is a system call in progress. It is kept with the connection, because it would be allocated each time.
+// transfer is the Read or the Write in progress. It is kept, because it would be allocated each time.
 type transfer struct {
 	mu    sync.Mutex // held during a Read or Write: the next one waits, as it does with package net
 	b     []byte
