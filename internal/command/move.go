@@ -69,7 +69,7 @@ with bundles, stays in its epoch. Other switches begin a new one, as they do wit
 			case moved.TookMs == 0:
 				how = "where it has lived before"
 			case moved.PausedMs > 0:
-				how += fmt.Sprintf(", of which it paused for at most %.1f", moved.PausedMs)
+				how += fmt.Sprintf(", of which it paused for at most %.1f ms", moved.PausedMs)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s lives in group %d (version %d), %s\n", moved.Actor, moved.Group,
 				moved.Version, how)
