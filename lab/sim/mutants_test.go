@@ -94,12 +94,12 @@ var slow = []string{
 // begins has the seed that each of these bugs begins with, because lower ones do not find it. After a change of a core
 // another seed may be the first that finds a bug: the test then takes longer, and with -v it prints that seed.
 var begins = map[string]uint64{
-	"execute a request again that was answered":                      31,
+	"execute a request again that was answered":                      91,
 	"move one cell of an actor that has many":                        19,
 	"execute a late copy of a request whose answer was acknowledged": 366,
 
 	"answer calls that are executed and not committed": 67,
-	"send a call again that may have been executed":    83,
+	"send a call again that may have been executed":    227,
 
 	"drop what is for a switch that the directory does not know yet":      19,
 	"do not say that commands of another group are void":                  51,
