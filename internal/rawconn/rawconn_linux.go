@@ -16,7 +16,7 @@ type conn struct {
 	reads  transfer
 	writes transfer
 
-	// Of the WriteDirect in progress; direct is made once, as transfer.ready.
+	// Of the WriteDirect in progress; direct is made once, as transfer.try.
 	direct  func(fd uintptr)
 	offered []byte
 	taken   int
@@ -24,11 +24,13 @@ type conn struct {
 
 // transfer is the Read or the Write in progress. It is kept, because it would be allocated each time.
 type transfer struct {
+	wait func(try func(fd uintptr) (done bool)) error // RawConn.Read or RawConn.Write
+	try  func(fd uintptr) (done bool)
+
 	mu    sync.Mutex // held during a Read or Write: the next one waits, as it does with package net
 	b     []byte
 	n     int
 	errno syscall.Errno
-	ready func(fd uintptr) (done bool)
 }
 
 // Of returns the connection with reads and writes of this package, or c itself if it is not one of TCP. Close,
@@ -43,9 +45,20 @@ func Of(c net.Conn) net.Conn {
 		return c // closed: its reads and writes say so
 	}
 	n := &conn{TCPConn: t, raw: raw}
-	n.reads.ready, n.writes.ready = n.reads.read, n.writes.write
+	n.reads.wait, n.reads.try = raw.Read, n.reads.read
+	n.writes.wait, n.writes.try = raw.Write, n.writes.write
 	n.direct = func(fd uintptr) { n.taken, _ = call(syscall.SYS_WRITE, fd, n.offered) }
 	return n
+}
+
+// do tries until it is done with b, and returns how many bytes were transferred.
+func (t *transfer) do(b []byte) (n int, errno syscall.Errno, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.b, t.n, t.errno = b, 0, 0
+	err = t.wait(t.try)
+	t.b = nil
+	return t.n, t.errno, err
 }
 
 // read reads once.
@@ -70,34 +83,24 @@ func (c *conn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	t := &c.reads
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b, t.n, t.errno = b, 0, 0
-	err := c.raw.Read(t.ready)
-	t.b = nil
+	n, errno, err := c.reads.do(b)
 	switch {
 	case err != nil:
 		return 0, err
-	case t.errno != 0:
-		return 0, c.failed("read", t.errno)
-	case t.n == 0:
+	case errno != 0:
+		return 0, c.failed("read", errno)
+	case n == 0:
 		return 0, io.EOF
 	}
-	return t.n, nil
+	return n, nil
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	t := &c.writes
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.b, t.n, t.errno = b, 0, 0
-	err := c.raw.Write(t.ready)
-	t.b = nil
-	if err == nil && t.errno != 0 {
-		err = c.failed("write", t.errno)
+	n, errno, err := c.writes.do(b)
+	if err == nil && errno != 0 {
+		err = c.failed("write", errno)
 	}
-	return t.n, err
+	return n, err
 }
 
 func (c *conn) WriteDirect(b []byte) int {
