@@ -184,18 +184,12 @@ func (m *apiMeasurement) slices(ctx context.Context, clients Clients) error {
 func (m *apiMeasurement) slice(ctx context.Context, name string) (s apiSlice, err error) {
 	cfg := m.control
 	defer m.progress.during(cfg.Warmup+cfg.Duration, fmt.Sprintf("control path %s", name))()
-	cfg.Beside = func(ctx context.Context, _ func() uint64) error {
-		before := m.use()
-		<-ctx.Done()
-		s.used = m.use().since(before)
-		return nil
-	}
-	r, err := load.Run(ctx, cfg)
+	r, used, err := m.run(ctx, cfg)
 	if err == nil && r.Total.Lost > 0 {
 		err = fmt.Errorf("%d packet-ins were not answered", r.Total.Lost)
 	}
 	s.p50, s.p99 = micros(r.Latency.Quantile(0.5))/1e3, micros(r.Latency.Quantile(0.99))/1e3
-	s.late = micros(r.Late.Quantile(0.99)) / 1e3
+	s.late, s.used = micros(r.Late.Quantile(0.99))/1e3, used
 	return s, err
 }
 

@@ -56,14 +56,20 @@ func highestRate(most, percent float64, use func(rate float64) (percent float64,
 func (m *apiMeasurement) try(ctx context.Context, rate float64) (percent float64, err error) {
 	cfg := m.control
 	cfg.Rate, cfg.Duration = rate, apiTrial
+	_, used, err := m.run(ctx, cfg)
+	return used.path, err
+}
+
+// run puts a load on the control path, and returns what is used meanwhile, too.
+func (m *apiMeasurement) run(ctx context.Context, cfg load.Config) (r load.Result, used shares, err error) {
 	cfg.Beside = func(ctx context.Context, _ func() uint64) error {
 		before := m.use()
 		<-ctx.Done()
-		percent = m.use().since(before).path
+		used = m.use().since(before)
 		return nil
 	}
-	_, err = load.Run(ctx, cfg)
-	return percent, err
+	r, err = load.Run(ctx, cfg)
+	return r, used, err
 }
 
 // use is how long processors were used until a moment.
