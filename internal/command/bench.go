@@ -148,8 +148,9 @@ each other and every packet is a packet-in. Kill the leader repeatedly, and meas
 it takes from SIGKILL until the switches receive commands again. The report counts the events and commands
 that were lost or repeated; exits 1 if there are any. With --groups per-controller there are six switches,
 and one controller after the other is killed, each of which leads a group. The hosts are silent while
-a killed controller comes back.`,
+a killed controller comes back. With --rows, the controllers hold as many rows of the store meanwhile.`,
 		Example: `  holdfast bench failover --kills 30 --json
+  holdfast bench failover --kills 100 --rows 400000
   sudo holdfast bench failover --kills 10 --ovs
   holdfast bench failover --groups per-controller --kills 30 --json`,
 	}
@@ -158,6 +159,7 @@ a killed controller comes back.`,
 	stockFlag(cmd, &b.Stock)
 	groupsFlag(cmd, &b.Groups)
 	durabilityFlag(cmd, &b.Durability)
+	cmd.Flags().IntVar(&b.Rows, "rows", 0, "rows of the store that the controllers hold")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 

@@ -20,6 +20,7 @@ type Failover struct {
 	Groups       string // "1", or "per-controller": each controller has a group of its own
 	Migrate      bool   // actors and switches move from group to group all the time
 	Stock        bool   // no agents: every switch connects to every controller
+	Rows         int    // of the store, which the controllers hold meanwhile
 	Durability   string
 	Between      time.Duration // undisturbed traffic before each kill; 300 ms if 0
 	PingInterval time.Duration // of each host; 5 ms if 0
@@ -27,7 +28,8 @@ type Failover struct {
 
 // Validate returns a *FieldError for a value that cannot be.
 func (b Failover) Validate() error {
-	return cmp.Or(inRange("kills", b.Kills, 1, 10_000), isDurability(b.Durability), isGroups(b.Groups))
+	return cmp.Or(inRange("kills", b.Kills, 1, 10_000), inRange("rows", b.Rows, 0, 2_000_000),
+		isDurability(b.Durability), isGroups(b.Groups))
 }
 
 // Run runs the benchmark. If something was lost, repeated or out of order the report is complete, and the error is
@@ -51,7 +53,7 @@ func (b Failover) kill(ctx context.Context, progress Progress, say func(line str
 	b = b.withDefaults()
 	return failover.Run(ctx, failover.Config{Binary: b.Binary, OVS: b.OVS, Stock: b.Stock, Kills: b.Kills,
 		PerController: b.Groups == PerController, App: b.App, Migrate: b.Migrate, Between: b.Between,
-		PingInterval: b.PingInterval, Rest: rest, Durability: b.Durability, Progress: progress, Say: say})
+		PingInterval: b.PingInterval, Rest: rest, Rows: b.Rows, Durability: b.Durability, Progress: progress, Say: say})
 }
 
 func (b Failover) withDefaults() Failover {
@@ -97,7 +99,7 @@ func (b Failover) Report(r failover.Result) Report {
 		"load": fmt.Sprintf("%d hosts ping every %v, every packet is a packet-in at every switch; %d events in all", n,
 			b.PingInterval, r.EventsSent),
 		"kill": "SIGKILL of " + victim + ", restarted after 1 s", "groups": cmp.Or(b.Groups, "1"),
-		"durability": b.Durability,
+		"durability": b.Durability, "rows": b.Rows,
 		"failover": "from SIGKILL until each switch of which the dead controller was the master got commands again: " +
 			"until the end of the longest of their silences that began within 5 ms of the kill",
 	}}

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/lab/oracle"
 	"github.com/holdfast-sdn/holdfast/lab/tap"
 	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/store"
 )
 
 // Config says what to run.
@@ -39,6 +40,7 @@ type Config struct {
 	TLS           bool          // all connections use TLS
 	PerController bool          // each controller has a group of its own
 	App           string        // "hub" if empty, or "exchange"
+	Rows          int           // of the store, which the controllers hold meanwhile
 	Stock         bool          // no agents: every switch connects to every controller
 	NoBundles     bool          // with Stock: the switches have no bundles
 	Migrate       bool          // with PerController: actors and switches move from group to group all the time
@@ -184,13 +186,17 @@ func (t *experiment) start(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
+	apps := []string{t.App}
+	if t.Rows > 0 {
+		apps = append(apps, store.Name)
+	}
 	snapshots := 0
 	if t.Soak {
 		snapshots = soakSnapshots
 	}
 	t.cluster, err = cluster.Start(ctx, cluster.Config{Binary: t.Binary, Dir: dir, Controllers: 3, Agents: agents,
 		SnapshotEvery: snapshots, Election: t.Election, Sections: t.sections(),
-		Apps: []string{t.App}, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
+		Apps: apps, Durability: t.Durability, Audit: !t.blind, TLS: t.TLS})
 	if err != nil {
 		return err
 	}
@@ -209,7 +215,10 @@ func (t *experiment) start(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	return t.cluster.WaitReady(ctx, t.Switches)
+	if err := t.cluster.WaitReady(ctx, t.Switches); err != nil {
+		return err
+	}
+	return t.fill(ctx)
 }
 
 func (t *experiment) close() error {
