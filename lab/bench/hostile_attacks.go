@@ -47,6 +47,18 @@ var attacks = []attack{
 				From: attacker}.Attack(ctx, on.OpenFlow)
 			return err
 		}},
+	{"acknowledgements", 2, 200 * time.Millisecond, 2 * time.Second, // of one agent, 4.8 MB that tell nothing
+		func(ctx context.Context, on victim, peer, n int) error {
+			_, err := hostile.Agent{Datapath: own(600+peer, n), Epoch: 1, Acks: 150_000, From: attacker}.Attack(ctx,
+				on.OpenFlow)
+			return err
+		}},
+	{"reconnects", 4, 5 * time.Millisecond, 500 * time.Millisecond, // of the agent of one switch, with a new epoch each
+		func(ctx context.Context, on victim, peer, n int) error {
+			_, err := hostile.Agent{Datapath: own(700+peer, 0), Epoch: uint64(n) + 1, From: attacker}.Attack(ctx,
+				on.OpenFlow)
+			return err
+		}},
 	{"floods", 2, 200 * time.Millisecond, 2 * time.Second, // switches without an agent that send far too much
 		func(ctx context.Context, on victim, peer, n int) error {
 			return hostile.Switch{Datapath: own(200+peer, n), Packets: 2000, Size: 1400, From: attacker}.Attack(ctx,

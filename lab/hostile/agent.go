@@ -1,19 +1,22 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"net"
 )
 
-// Agent claims to be the agent of a switch. It acknowledges no command.
+// Agent claims to be the agent of a switch. It acknowledges no command, or tells nothing else.
 type Agent struct {
 	Datapath uint64
 	Epoch    uint64
 	// Packets are sent as events when a controller has claimed the switch, each with Size bytes.
 	Packets, Size int
-	From          string // local IP address; empty: any
+	// Acks are messages that follow the events, each of which acknowledges the same command as the one before: none.
+	Acks int
+	From string // local IP address; empty: any
 	// Dial makes the connection; nil: over TCP.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
@@ -52,7 +55,7 @@ func (a Agent) Attack(ctx context.Context, address string) (Logged, error) {
 			err = c.send(features(a.Datapath, xidOf(msg)))
 		case msg[1] == roleRequest:
 			msg[1] = roleReply
-			err = c.send(msg, a.events())
+			err = c.send(msg, a.events(), bytes.Repeat(own(commandAck, a.Epoch, 0), a.Acks))
 		}
 		if err != nil {
 			return logged, err

@@ -34,12 +34,13 @@ const (
 	onf           = 0x4f4e4600
 	bundleControl = 2300
 
-	attach   = 1
-	events   = 2
-	eventAck = 3
-	switchUp = 6
-	refuse   = 8
-	stream   = 10
+	attach     = 1
+	events     = 2
+	eventAck   = 3
+	commandAck = 5
+	switchUp   = 6
+	refuse     = 8
+	stream     = 10
 )
 
 // ErrRefused is returned when a controller has sent REFUSE.
