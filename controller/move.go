@@ -207,25 +207,9 @@ func awaitPause(ctx context.Context, outcome <-chan Outcome) time.Duration {
 
 // Move moves an actor, and returns when the directory says so.
 func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
-	if !c.several() {
-		return Moved{}, errOneGroup
-	}
-	a, err := m.actor()
+	a, err := c.movable(m)
 	if err != nil {
 		return Moved{}, err
-	}
-	layout := c.assigned.layout()
-	if layout.Adopts { // what leaves group 1 before it has a row would be adopted again
-		return Moved{}, errBeginning
-	}
-	if g, _ := layout.Of(m.Group); len(g.Have) == 0 {
-		return Moved{}, fmt.Errorf("there is no group %d to move to, or it has not begun: groups 1 to %d have actors",
-			m.Group, len(layout.Groups))
-	}
-	if m.Switch == "" {
-		if _, err := c.running(m.App); err != nil {
-			return Moved{}, err
-		}
 	}
 	if m.Pin { // before the move, so that nothing else moves it in between
 		if _, err := c.pin(ctx, Pin{App: m.App, Key: m.Key, Pinned: true}); err != nil {
@@ -281,6 +265,29 @@ func (c *Controller) Move(ctx context.Context, m Move) (Moved, error) {
 				c.holdsUp(at.Group, m.Group), ctx.Err())
 		}
 	}
+}
+
+// movable returns the actor that is to move, or why it cannot: as the one that asks has named it, in the layout that
+// this controller knows.
+func (c *Controller) movable(m Move) (a ledger.Actor, err error) {
+	if !c.several() {
+		return a, errOneGroup
+	}
+	if a, err = m.actor(); err != nil {
+		return a, err
+	}
+	layout := c.assigned.layout()
+	if layout.Adopts { // what leaves group 1 before it has a row would be adopted again
+		return a, errBeginning
+	}
+	if g, _ := layout.Of(m.Group); len(g.Have) == 0 {
+		return a, fmt.Errorf("there is no group %d to move to, or it has not begun: groups 1 to %d have actors",
+			m.Group, len(layout.Groups))
+	}
+	if m.Switch == "" {
+		_, err = c.running(m.App)
+	}
+	return a, err
 }
 
 func inMs(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
