@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/internal/realtime"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -25,7 +26,8 @@ type fleet struct {
 }
 
 // link is one switch on its connection. Its reader and writer are separate goroutines, so that neither waits for the
-// other.
+// other. The reader sends what the connection takes at once, and leaves the rest to the writer: with a small window,
+// waking the writer for each write would cost more than the write.
 type link struct {
 	mu    sync.Mutex
 	s     *fakeSwitch
@@ -35,8 +37,10 @@ type link struct {
 	start time.Time
 	conn  net.Conn
 
-	sending sync.Mutex // taken before mu; guards scratch
-	scratch []byte     // what is being written
+	sending sync.Mutex     // taken before mu; guards the fields below
+	direct  rawconn.Direct // nil: only the writer writes
+	scratch []byte         // what is being written
+	rest    []byte         // of scratch; it is written before anything else
 }
 
 // sendLimit bounds one write, in bytes; it is how full cbench keeps its buffer.
@@ -70,7 +74,8 @@ func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
 			fail(fmt.Errorf("load: connect switch %v: %w", l.s.id, err))
 			return
 		}
-		l.conn = conn
+		l.conn = rawconn.Of(conn)
+		l.direct, _ = l.conn.(rawconn.Direct)
 		done := func(what string, err error) {
 			if ctx.Err() == nil {
 				fail(fmt.Errorf("load: switch %v: %s: %w", l.s.id, what, err))
@@ -160,13 +165,35 @@ func (l *link) take(batch []byte, silent bool) error {
 	if became {
 		close(l.ready)
 	}
-	if waits && l.cfg.Mode == Latency {
-		return l.flush() // one small message: no need to wake the writer, which takes microseconds
-	}
 	if waits {
-		l.signal()
+		l.push()
 	}
 	return nil
+}
+
+// push sends once, as far as the connection takes it without waiting. The writer sends what is left.
+func (l *link) push() {
+	if !l.sending.TryLock() {
+		l.signal()
+		return
+	}
+	if l.direct != nil && len(l.rest) == 0 {
+		l.next()
+		l.rest = l.scratch[l.direct.WriteDirect(l.scratch):]
+	}
+	left := l.direct == nil || len(l.rest) > 0 || len(l.scratch) >= sendLimit
+	l.sending.Unlock()
+	if left {
+		l.signal()
+	}
+}
+
+// next makes scratch what the switch has to send now. The caller holds sending.
+func (l *link) next() {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.scratch = l.s.fill(l.scratch[:0], now, sendLimit)
 }
 
 func (l *link) signal() {
@@ -198,16 +225,16 @@ func (l *link) flush() error {
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	for {
-		now := l.now()
-		l.mu.Lock()
-		l.scratch = l.s.fill(l.scratch[:0], now, sendLimit)
-		l.mu.Unlock()
-		if len(l.scratch) == 0 {
-			return nil
+		if len(l.rest) == 0 {
+			if l.next(); len(l.scratch) == 0 {
+				return nil
+			}
+			l.rest = l.scratch
 		}
-		if _, err := l.conn.Write(l.scratch); err != nil {
+		if _, err := l.conn.Write(l.rest); err != nil {
 			return err
 		}
+		l.rest = nil
 	}
 }
 
