@@ -6,9 +6,21 @@ package load
 const (
 	packetLen  = 64
 	sourceAt   = 7 // the rotating part of the source address: all but its first byte
-	sourcePort = 1 // where the sources are
+	sourcePort = 1 // where the first sources are
 	destPort   = 2 // where the destination is
+
+	// sourcesPerPort is how many sources are at one port of an OpenFlow 1.3 switch: fewer than applications learn there
+	// (learning.MaxHosts), so that each new source is written. Further ones are at the ports behind destPort.
+	sourcesPerPort = 10_000
 )
+
+// portOf returns the port where a source is, by the rotating part of its address.
+func portOf(mac uint32) uint32 {
+	if mac < sourcesPerPort {
+		return sourcePort
+	}
+	return destPort + mac/sourcesPerPort
+}
 
 // destination returns the address that all packets of a switch go to.
 func destination(id byte) [6]byte { return [6]byte{0x80, 0, 0, 0, 0, id} }

@@ -43,6 +43,7 @@ type fakeSwitch struct {
 	xidAt     int    // offsets in it
 	bufferAt  int
 	sourceAt  int // the byte of the source address where its rotating part begins
+	portAt    int // the port where the packet came in; 0: it is always the same
 	announce  []byte
 	win       *window // nil: no bound
 	config    [2]uint16
@@ -191,6 +192,9 @@ func (s *fakeSwitch) fill(dst []byte, now time.Duration, limit int) []byte {
 		be.PutUint32(msg[s.bufferAt:], id)
 		binary.LittleEndian.PutUint32(msg[s.sourceAt:], s.mac)
 		msg[s.sourceAt+4] = byte(s.id) // as cbench: the last byte is the switch's
+		if s.portAt > 0 {
+			be.PutUint32(msg[s.portAt:], portOf(s.mac))
+		}
 		s.xid++
 		if s.mac++; s.mac == s.macs {
 			s.mac = 0

@@ -26,7 +26,8 @@ func newSwitch13(id openflow.DatapathID, macs int, win *window) *fakeSwitch {
 		Match: of13.Match(nil).WithInPort(destPort), Data: gratuitousARP(byte(id))}
 	return &fakeSwitch{dialect: dialect13, id: id, macs: uint32(macs), win: win, xid: 2, number: 1,
 		role:     of13.RoleReply{Role: of13.RoleEqual},
-		packetIn: in.Append(nil, 0), xidAt: 4, bufferAt: 8, sourceAt: 42 + sourceAt, announce: arp.Append(nil, 1)}
+		packetIn: in.Append(nil, 0), xidAt: 4, bufferAt: 8, portAt: 32, sourceAt: 42 + sourceAt,
+		announce: arp.Append(nil, 1)}
 }
 
 func control13(s *fakeSwitch, dst, msg []byte) ([]byte, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/holdfast-sdn/holdfast/apps/learning"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -37,6 +38,36 @@ func ask(t *testing.T, s *fakeSwitch, msg []byte) []byte {
 		t.Fatal(err)
 	}
 	return s.fill(nil, 1, sendLimit)
+}
+
+// Applications learn all sources: a port has no more of them than they learn there.
+func TestSourcesOfAPort(t *testing.T) {
+	const macs = 3*sourcesPerPort + 1
+	s := newSwitch13(5, macs, newWindow(macs, dialect13.ids))
+	s.ready = true
+	sources := map[of13.Port]map[string]bool{}
+	for msg := range messages(s.fill(nil, 1, macs*len(s.packetIn))) {
+		var in of13.PacketIn
+		if err := in.Decode(msg); err != nil {
+			t.Fatal(err)
+		}
+		port, _ := in.Match.InPort()
+		if sources[port] == nil {
+			sources[port] = map[string]bool{}
+		}
+		sources[port][string(in.Data[6:12])] = true
+	}
+	got := map[of13.Port]int{}
+	for port, of := range sources {
+		got[port] = len(of)
+	}
+	want := map[of13.Port]int{sourcePort: sourcesPerPort, 3: sourcesPerPort, 4: sourcesPerPort, 5: 1}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if sourcesPerPort >= learning.MaxHosts {
+		t.Error("the learning application does not learn all sources of a port")
+	}
 }
 
 // The messages that cbench answers, and the answers.
