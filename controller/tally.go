@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -104,6 +105,10 @@ type CrossingTally struct {
 	Bytes    uint64 `json:"bytes"`
 }
 
+// measureRest is how long the measurement of tables rests after every few thousand values. An idle processor looks at
+// the network, which Go's scheduler does not do while goroutines are ready.
+const measureRest = time.Millisecond
+
 // Tally returns what actors have done in the groups that this controller leads. Nothing of it is replicated: when a
 // group has a new leader, its counts begin at zero. Safe for concurrent use.
 func (c *Controller) Tally(ctx context.Context) (Tally, error) {
@@ -122,6 +127,7 @@ func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 			return t, fmt.Errorf("actors of controller %s: %w", c.cfg.Name, err)
 		}
 		if counted {
+			r.Measure(func() { time.Sleep(measureRest) })
 			of := DescribeReport(g.number(), term, &r)
 			of.Suspended = describeSuspended(g.number(), suspended)
 			t.Groups = append(t.Groups, of)

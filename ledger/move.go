@@ -43,7 +43,7 @@ func (l Link) Moves() bool {
 type Sharder interface {
 	Application
 	// Shard returns the shard that has a cell. A shard with a key has the cell of that key and no other, unless the
-	// application is a Spreader.
+	// application is a Spreader. It may be called from any goroutine.
 	Shard(table string, cell Key) Shard
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/tally"
 )
@@ -328,47 +329,79 @@ func (c *Core) countCrossed(group uint64, k Link, it *item, size int) {
 // Report is what the actors of a group have done while this ledger has led it.
 type Report struct {
 	tally.Report[Actor]
-	For        time.Duration // the time of the leadership
+	For   time.Duration // the time of the leadership
+	Bonds map[Actor]Bond
+
+	// The fields below are set by Measure.
 	Bytes      map[Actor]int // of the cells of each of Actors
 	OtherBytes int           // of all other cells
-	Bonds      map[Actor]Bond
 	// Partial: there are more values than maxSized, and Bytes and OtherBytes are less than there is.
 	Partial bool
+
+	tables []sized
 }
 
-// maxSized bounds the values whose sizes a Report adds up, since the Core waits for it.
-const maxSized = 1 << 18
+// sized is a table as it was when the report was made.
+type sized struct {
+	name  TableName
+	of    Sharder // nil if its cells belong to the zero Shard
+	cells *cells.Table
+}
+
+// Bounds of Measure: the values whose sizes are added up, and how many of them at a time, which takes 160 µs.
+const (
+	maxSized = 1 << 18
+	sizedRun = 1 << 13
+)
 
 // Report returns what actors have done. It returns false if this ledger does not lead, or does not count.
 func (c *Core) Report() (r Report, ok bool) {
 	if c.tally == nil {
 		return r, false
 	}
-	r = Report{Report: c.tally.Report(c.here), For: time.Duration(c.clock - c.ledAt),
-		Bytes: map[Actor]int{}, Bonds: map[Actor]Bond{}}
+	r = Report{Report: c.tally.Report(c.here), For: time.Duration(c.clock - c.ledAt), Bonds: map[Actor]Bond{}}
 	for _, a := range r.Actors {
-		r.Bytes[a.ID] = 0
 		if b, bonded := c.bond(a.ID); bonded {
 			r.Bonds[a.ID] = b
 		}
 	}
-	left := maxSized
 	for name, t := range c.state.tables {
-		for at, value := range t.cells.All() {
-			if left--; left < 0 {
-				r.Partial = true
-				return r, true
-			}
-			size := keySize(at[0]) + keySize(at[1]) + len(value)
-			a := Actor{name.App, c.shardOf(name, at[0])}
-			if sum, listed := r.Bytes[a]; listed {
-				r.Bytes[a] = sum + size
-			} else {
-				r.OtherBytes += size
-			}
-		}
+		r.tables = append(r.tables, sized{name, c.sharder(name.App), t.cells.Clone()})
 	}
 	return r, true
+}
+
+// Measure adds up the sizes of cells. It may run in any goroutine, beside the Core, which would otherwise wait for it:
+// there may be a quarter of a million values. It calls rest after every few, so that others get the processor.
+func (r *Report) Measure(rest func()) {
+	sizes := make(map[Actor]*int, len(r.Actors))
+	for i := range r.Actors {
+		sizes[r.Actors[i].ID] = new(int)
+	}
+	values := 0
+	for _, t := range r.tables {
+		sum, of, known := (*int)(nil), Key{}, false
+		for at, size := range t.cells.Sizes() {
+			if values++; values > maxSized {
+				r.Partial = true
+				break
+			}
+			if values%sizedRun == 0 {
+				rest()
+			}
+			if !known || at[0] != of {
+				of, known = at[0], true
+				if sum = sizes[Actor{t.name.App, shardBy(t.of, t.name, of)}]; sum == nil {
+					sum = &r.OtherBytes
+				}
+			}
+			*sum += keySize(at[0]) + keySize(at[1]) + size
+		}
+	}
+	r.tables, r.Bytes = nil, make(map[Actor]int, len(sizes))
+	for a, sum := range sizes {
+		r.Bytes[a] = *sum
+	}
 }
 
 // keySize is about the bytes of an encoded key.

@@ -25,6 +25,7 @@ func described(t *testing.T, c *Core) string {
 	if !ok {
 		t.Fatal("nothing is counted")
 	}
+	r.Measure(func() {})
 	typ := func(n tally.Type) string {
 		switch {
 		case n < typeOfInput:

@@ -133,6 +133,7 @@ func (n *groupsOfLeaders) window() controller.Window {
 	var groups []controller.GroupTally
 	for i, c := range n.leaders {
 		if r, ok := c.Report(); ok {
+			r.Measure(func() {})
 			groups = append(groups, controller.DescribeReport(uint64(i)+1, 1, &r))
 		}
 	}

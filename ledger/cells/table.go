@@ -290,6 +290,18 @@ func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 	}
 }
 
+// Sizes yields the fields of all cells as All does, and how many bytes the value of each has.
+func (t *Table) Sizes() iter.Seq2[[2]Key, int] {
+	return func(yield func([2]Key, int) bool) {
+		defer t.endLoop(t.loop())
+		for cell, c := range t.cells.all() {
+			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, v.len()) }) {
+				return
+			}
+		}
+	}
+}
+
 // Contents yields the cells, in any order, for Set of another table. This one must not change any more.
 func (t *Table) Contents() iter.Seq2[Key, Cell] {
 	return func(yield func(Key, Cell) bool) {

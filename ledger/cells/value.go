@@ -35,6 +35,14 @@ func (v value) none() bool { return v.p == nil && v.n == 0 }
 // shortLen returns how many bytes a short value has.
 func (v value) shortLen() int { return int(v.n >> 56 & maxShort) }
 
+// len returns how many bytes a value has.
+func (v value) len() int {
+	if v.p != nil {
+		return int(v.n)
+	}
+	return v.shortLen()
+}
+
 // long returns the bytes of a value that is not short.
 //
 // It is safe: p and n are set together, by valueOf only, to the beginning of a slice and to its length; p keeps that
