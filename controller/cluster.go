@@ -199,8 +199,9 @@ type Peer struct {
 
 // inquiry asks all controllers, for requests about the cluster.
 type inquiry struct {
-	c    *Controller
-	http *http.Client
+	c      *Controller
+	http   *http.Client
+	counts counts
 }
 
 func newInquiry(c *Controller) *inquiry {
@@ -210,7 +211,8 @@ func newInquiry(c *Controller) *inquiry {
 			return dial(ctx, address)
 		}
 	}
-	return &inquiry{c, &http.Client{Transport: transport}}
+	return &inquiry{c: c, http: &http.Client{Transport: transport},
+		counts: counts{turn: make(chan struct{}, 1)}}
 }
 
 // client returns a client of another controller.

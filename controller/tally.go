@@ -223,7 +223,7 @@ func messageName(r *ledger.Report, t tally.Type) string {
 
 // actors is what the actors of the cluster have done.
 func (q *inquiry) actors(ctx context.Context) (Actors, error) {
-	list, err := q.tallies(ctx)
+	list, err := q.counted(ctx)
 	all := joinActors(q.c.cfg.Name, list)
 	all.Leaderless = q.c.leaderless()
 	for i := range all.Actors {
@@ -234,14 +234,14 @@ func (q *inquiry) actors(ctx context.Context) (Actors, error) {
 }
 
 func (q *inquiry) matrix(ctx context.Context) (Matrix, error) {
-	list, err := q.tallies(ctx)
+	list, err := q.counted(ctx)
 	m := joinMatrix(q.c.cfg.Name, list)
 	m.Leaderless = q.c.leaderless()
 	return m, err
 }
 
 func (q *inquiry) advice(ctx context.Context) (Advice, error) {
-	list, err := q.tallies(ctx)
+	list, err := q.counted(ctx)
 	a := joinAdvice(q.c.cfg.Name, list, q.c.reasons())
 	a.Leaderless = q.c.leaderless()
 	return a, err
@@ -266,4 +266,35 @@ func (q *inquiry) tallies(ctx context.Context) ([]answered[Tally], error) {
 	return askAll(ctx, q, &own, func(ctx context.Context, p api.ClusterClient) (proto.Message, error) {
 		return p.GetTally(ctx, &emptypb.Empty{})
 	}), nil
+}
+
+// countsAge is how old the counts of an answer may be. Watches tell counters once a second, too.
+const countsAge = time.Second
+
+// counts are what tallies has returned, for requests that come more often. It costs each controller a millisecond or
+// more, and all of them at once, so that a hundred dashboards would delay the loops of their groups.
+type counts struct {
+	turn chan struct{} // capacity 1: taken to use the fields below
+	at   time.Time     // the controllers were asked
+	list []answered[Tally]
+}
+
+// counted returns what tallies returns, up to countsAge old. It must not be modified.
+func (q *inquiry) counted(ctx context.Context) ([]answered[Tally], error) {
+	k := &q.counts
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	now := time.Now()
+	if now.Sub(k.at) < countsAge {
+		return k.list, nil
+	}
+	list, err := q.tallies(ctx)
+	if err == nil {
+		k.at, k.list = now, list
+	}
+	return list, err
 }
