@@ -333,7 +333,7 @@ func (s *lane) refill() bool {
 }
 
 // pause says that nobody passes anything on now. The goroutine of the stream is woken only if it ends: with few events
-// outstanding, waking it each time costs the leader an eighth of its processor time. The caller holds mu.
+// outstanding, waking it each time would cost the leader about a tenth of its processor time. The caller holds mu.
 func (s *lane) pause() {
 	s.passing = false
 	if s.err != nil {

@@ -26,8 +26,8 @@ type fleet struct {
 }
 
 // link is one switch on its connection. Its reader and writer are separate goroutines, so that neither waits for the
-// other. The reader sends what the connection takes at once, and leaves the rest to the writer: with a small window,
-// waking the writer for each write would cost more than the write.
+// other. The reader sends what the connection takes at once, and leaves the rest to the writer, because waking the
+// writer costs as much as half a write.
 type link struct {
 	mu    sync.Mutex
 	s     *fakeSwitch
