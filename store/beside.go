@@ -110,12 +110,7 @@ func (b *beside) read(name string, o *Op) (component.Value, error) {
 	case !there:
 		return nil, nil
 	}
-	s := &b.n.app.scratch
-	from := len(s.columns)
-	s.columns = r.table.appendColumns(s.columns, &r.stored, r.selected)
-	row := s.dict(s.columns[from:])
-	s.columns = s.columns[:from]
-	return row, nil
+	return b.n.app.scratch.row(&r), nil
 }
 
 // checkRow refuses the transaction if a condition does not hold for a row, which stays as it is.

@@ -12,6 +12,7 @@ import (
 type scratch struct {
 	text    []byte
 	columns Columns
+	rows    []Columns // parts of columns that are dictionaries
 	only    []string
 	op      Op     // of the present call of a component
 	result  Result // likewise
@@ -20,21 +21,27 @@ type scratch struct {
 	runs  component.Memory // of the present run
 }
 
-// maxScratch bounds the bytes, and maxScratchColumns the columns, that are kept for the next transaction.
+// maxScratch bounds the bytes, maxScratchColumns the columns, and maxScratchRows the rows, that are kept for the next
+// transaction.
 const (
 	maxScratch        = 64 << 10
 	maxScratchColumns = 1024
+	maxScratchRows    = 256
 )
 
 // reset is called before a transaction.
 func (s *scratch) reset() {
 	clear(s.columns)
-	s.text, s.columns = s.text[:0], s.columns[:0]
+	clear(s.rows)
+	s.text, s.columns, s.rows = s.text[:0], s.columns[:0], s.rows[:0]
 	if cap(s.text) > maxScratch {
 		s.text = nil
 	}
 	if cap(s.columns) > maxScratchColumns {
 		s.columns = nil
+	}
+	if cap(s.rows) > maxScratchRows {
+		s.rows = nil
 	}
 }
 
@@ -67,8 +74,46 @@ func (s *scratch) dict(columns Columns) *component.Dict {
 	return d
 }
 
+// row returns a row that was found as a dictionary. Its columns are copied only if the component reads them.
+func (s *scratch) row(r *found) *component.Dict {
+	from := len(s.columns)
+	s.columns = r.table.appendColumns(s.columns, &r.stored, r.selected)
+	own := s.columns[from:len(s.columns):len(s.columns)]
+	if severalTimes(r.selected) {
+		d := s.dict(own)
+		s.columns = s.columns[:from]
+		return d
+	}
+	s.rows = append(s.rows, own)
+	return s.runs.Of(&s.rows[len(s.rows)-1])
+}
+
+// severalTimes reports whether columns are selected more than once.
+func severalTimes(selected []int) bool {
+	var seen uint64 // of MaxColumns
+	for _, i := range selected {
+		if seen&(1<<i) != 0 {
+			return true
+		}
+		seen |= 1 << i
+	}
+	return false
+}
+
+// Len implements component.Fields.
+func (c *Columns) Len() int { return len(*c) }
+
+// At implements component.Fields.
+func (c *Columns) At(i int) (name string, text []byte) {
+	of := &(*c)[i]
+	return of.Name, of.Value
+}
+
 // columnsOf converts a dictionary of columns, which is not larger than a row.
 func (s *scratch) columnsOf(d *component.Dict) (list Columns, err error) {
+	if row, is := d.Unread().(*Columns); is {
+		return *row, nil
+	}
 	size, from := 0, len(s.columns)
 	for k, e := range d.Entries {
 		text, isText := e.Text()

@@ -293,6 +293,9 @@ func (m *machine) charge(v Value) {
 			m.charge(item)
 		}
 	case *Dict:
+		if v.unread != nil {
+			m.grow(v.unread.Len()*(entrySize+2*itemSize+stringSize) + v.textSize())
+		}
 		for i := range v.entries {
 			if e := &v.entries[i]; !e.removed {
 				m.grow(entrySize)

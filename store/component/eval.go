@@ -286,11 +286,12 @@ func (m *machine) arguments(f []Value, receiver Value, list []syntax.Expr) (args
 
 // invoke calls a function of the component.
 func (m *machine) invoke(fn *function, args []Value, named *Dict) Value {
-	def := fn.def.Function.(*resolve.Function)
+	called := (*syntax.DefStmt)(fn)
+	def := called.Function.(*resolve.Function)
 	switch {
 	case len(m.calls) == maxCalls:
 		m.fail("more than %d functions call each other", maxCalls)
-	case slices.Contains(m.calls, fn.def):
+	case slices.Contains(m.calls, called):
 		m.fail("function %s calls itself", def.Name)
 	case len(args) > len(def.Params):
 		m.fail("function %s has %d parameters, %d are given", def.Name, len(def.Params), len(args))
@@ -325,7 +326,7 @@ func (m *machine) invoke(fn *function, args []Value, named *Dict) Value {
 	if named != nil && used < named.Len() {
 		m.fail("function %s has no parameter of one of these names", def.Name)
 	}
-	m.calls = append(m.calls, fn.def)
+	m.calls = append(m.calls, called)
 	_, result := m.block(f, def.Body)
 	m.calls = m.calls[:len(m.calls)-1]
 	return result

@@ -52,7 +52,8 @@ type stop struct{ err error }
 // Run calls the function run of the component with a dictionary, and returns what that returns. The error is an *Error,
 // ErrLimit, or that of the host. It is not to be called with values that others use. The result may be in the memory.
 func (p *Program) Run(h Host, args *Dict, limits *Limits, memory *Memory) (result Value, err error) {
-	m := &machine{program: p, host: h, limits: limits, memory: memory, stack: memory.stack[:0],
+	m := &memory.machine
+	*m = machine{program: p, host: h, limits: limits, memory: memory, stack: memory.stack[:0],
 		calls: memory.calls[:0]}
 	memory.globals = slices.Grow(memory.globals[:0], p.globals)[:p.globals]
 	m.globals = memory.globals
@@ -192,7 +193,7 @@ func (m *machine) do(f []Value, s syntax.Stmt) (how flow, result Value) {
 			return continues, nil
 		}
 	case *syntax.DefStmt:
-		m.globals[s.Name.Binding.(*resolve.Binding).Index] = &function{s}
+		m.globals[s.Name.Binding.(*resolve.Binding).Index] = (*function)(s)
 	}
 	return next, nil
 }

@@ -11,6 +11,7 @@ type Memory struct {
 	stack   []Value
 	globals []Value
 	calls   [maxCalls]*syntax.DefStmt
+	machine machine
 }
 
 // text is a string in a dictionary that nobody has read yet. Most columns of rows are never read: as a Value of its own
@@ -40,6 +41,7 @@ func (m *Memory) Reset() {
 		m.stack = nil
 	}
 	clear(m.globals)
+	m.machine = machine{}
 }
 
 // Dict returns an empty dictionary, with room for so many entries.

@@ -159,7 +159,7 @@ var ofDict = map[string]definition{
 		case !there:
 			m.fail("the dictionary has no key %v", a[1])
 		}
-		m.work(len(d.entries)) // on average much less
+		m.work(d.Len()) // on average much less
 		d.remove(a[1])
 		return v
 	}},

@@ -27,6 +27,8 @@ type Dict struct {
 	removed int      // how many entries are
 	looping int      // as in List
 	few     [2]Entry // where entries are at first: most dictionaries are that small
+	unread  Fields   // which it has, instead of entries; see read
+	texts   string   // of unread, one after the other; "" until one of them is read
 }
 
 // Entry is one of a Dict.
@@ -49,7 +51,7 @@ func (r numbers) len() int64 {
 }
 
 // function is one of the component.
-type function struct{ def *syntax.DefStmt }
+type function syntax.DefStmt
 
 // host is the predeclared name of what Host does.
 type host struct{}
@@ -70,7 +72,12 @@ func NewDict(room int) *Dict {
 }
 
 // Len returns how many entries there are.
-func (d *Dict) Len() int { return len(d.entries) - d.removed }
+func (d *Dict) Len() int {
+	if d.unread != nil {
+		return d.unread.Len()
+	}
+	return len(d.entries) - d.removed
+}
 
 // place returns where a key is in entries; -1 if it is not there.
 func (d *Dict) place(key Value) int {
@@ -101,10 +108,14 @@ func (d *Dict) empty() {
 		d.entries = nil
 	}
 	d.index, d.removed, d.looping = nil, 0, 0
+	d.unread, d.texts = nil, ""
 }
 
 // Get returns the value of a key.
 func (d *Dict) Get(key Value) (Value, bool) {
+	if d.unread != nil {
+		return d.text(key)
+	}
 	i := d.place(key)
 	if i < 0 {
 		return nil, false
@@ -131,6 +142,7 @@ func (e *Entry) Text() (s string, is bool) {
 
 // Set sets the value of a key, which must be a string, int64 or bool.
 func (d *Dict) Set(key, value Value) {
+	d.read()
 	if i := d.place(key); i >= 0 {
 		d.entries[i].value = value
 		return
@@ -151,6 +163,7 @@ func (d *Dict) Set(key, value Value) {
 
 // All yields the entries in the order in which they were added.
 func (d *Dict) All(yield func(key, value Value) bool) {
+	d.read()
 	for i := range d.entries {
 		if e := &d.entries[i]; !e.removed && !yield(e.key, e.Value()) {
 			return
@@ -160,6 +173,7 @@ func (d *Dict) All(yield func(key, value Value) bool) {
 
 // Entries yields them in the same order, for who needs strings as such.
 func (d *Dict) Entries(yield func(key Value, e *Entry) bool) {
+	d.read()
 	for i := range d.entries {
 		if e := &d.entries[i]; !e.removed && !yield(e.key, e) {
 			return
@@ -168,6 +182,7 @@ func (d *Dict) Entries(yield func(key Value, e *Entry) bool) {
 }
 
 func (d *Dict) remove(key Value) {
+	d.read()
 	i := d.place(key)
 	if i < 0 {
 		return
