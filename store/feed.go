@@ -236,6 +236,7 @@ type Cursor struct {
 	current uint64 // at least this one is committed
 	missing time.Time
 	list    []committed
+	more    bool // Next has left changes that were there
 }
 
 // maxRead bounds the changes, and maxReadBytes about their bytes, that a Cursor returns at a time.
@@ -271,6 +272,9 @@ func (f *Feed) Cursor(w WatchRequest, tables map[string]Table, revision uint64) 
 
 // Revision is the one up to which everything was read.
 func (r *Cursor) Revision() uint64 { return r.at }
+
+// More reports whether Next has left changes that it could have returned.
+func (r *Cursor) More() bool { return r.more }
 
 // Current says that a revision is committed, which Next then expects to see.
 func (r *Cursor) Current(revision uint64) { r.current = max(r.current, revision) }
@@ -329,6 +333,7 @@ func (f *Feed) has(namespace string) bool {
 // take converts changes.
 func (r *Cursor) take(list []committed) (changes []Change, err error) {
 	size := 0
+	r.more = len(list) == maxRead
 	for i := range list {
 		c, err := r.watch.change(&list[i])
 		if err != nil && i > 0 {
@@ -343,6 +348,7 @@ func (r *Cursor) take(list []committed) (changes []Change, err error) {
 		}
 		changes = append(changes, *c)
 		if size += list[i].size(); size > maxReadBytes {
+			r.more = true
 			break
 		}
 	}

@@ -22,6 +22,11 @@ const confirmEvery = time.Second
 // progressEvery is how often a client is told at most of revisions without changes that it asks for.
 const progressEvery = 20 * time.Millisecond
 
+// gatherFor is how long a watch waits after it has looked for changes before it looks again, unless it is behind. In a
+// namespace that is written all the time, each commit would wake it otherwise, which takes longer than to tell what has
+// changed. After a pause of that length, a change is told at once.
+const gatherFor = 2 * time.Millisecond
+
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -145,6 +150,19 @@ func (s *server) tellChanges(ctx context.Context, namespace string, changes *sto
 			changes.Current(revision)
 			confirm = time.Now().Add(confirmEvery)
 		}
+		if !changes.More() && !pause(ctx, time.Until(now.Add(gatherFor))) {
+			return ctx.Err()
+		}
+	}
+}
+
+// pause waits for a time; false if ctx has ended.
+func pause(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
