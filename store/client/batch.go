@@ -91,7 +91,7 @@ func (b *batch) givenUp() bool {
 // While as many requests as pipelined are on the way, work waits until there is fullQueue of it, or one is answered: a
 // request costs much more than what is in it.
 const (
-	pipelined = 2
+	pipelined = 3
 	fullQueue = 64
 )
 
