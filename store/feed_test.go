@@ -132,3 +132,19 @@ func TestWatchOfDroppedTable(t *testing.T) {
 		}
 	}
 }
+// A watch learns whether it has left changes, so that it does not wait before it reads these.
+func TestMore(t *testing.T) {
+	f := NewFeed()
+	last, none := uint64(0), uint64(0)
+	feed(f.Follow(1), "n", &last, 100, maxReadBytes/80)
+	r, err := f.Cursor(WatchRequest{Namespace: "n", After: &none},
+		map[string]Table{"t": {1, Definition{Columns: []string{"value"}}}}, last)
+	for _, more := range []bool{true, false} {
+		if err == nil {
+			_, err = r.Next(t.Context())
+		}
+		if err != nil || r.More() != more || (r.Revision() < last) != more {
+			t.Fatalf("at revision %d of %d, more: %v, %v", r.Revision(), last, r.More(), err)
+		}
+	}
+}
