@@ -132,6 +132,7 @@ func TestWatchOfDroppedTable(t *testing.T) {
 		}
 	}
 }
+
 // A watch learns whether it has left changes, so that it does not wait before it reads these.
 func TestMore(t *testing.T) {
 	f := NewFeed()
