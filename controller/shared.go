@@ -15,8 +15,8 @@ import (
 )
 
 // shared is an answer of the API that all get who ask at about the same time. It is made after each of them has asked,
-// so nobody gets one that is older than the request. It is made at most a tenth of the time, so that those who ask in
-// a loop leave the loops of the groups alone.
+// so nobody gets one that is older than the request, but for counts (inquiry.counted). It is made at most a tenth of
+// the time, so that those who ask in a loop leave the loops of the groups alone.
 type shared[T any] struct {
 	compute func(context.Context) (T, error)
 	wrap    func(T) proto.Message

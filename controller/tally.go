@@ -268,18 +268,19 @@ func (q *inquiry) tallies(ctx context.Context) ([]answered[Tally], error) {
 	}), nil
 }
 
-// countsAge is how old the counts of an answer may be. Watches tell counters once a second, too.
+// countsAge is how long the counts that have come are used for answers. Watches tell counters once a second, too.
 const countsAge = time.Second
 
-// counts are what tallies has returned, for requests that come more often. It costs each controller a millisecond or
-// more, and all of them at once, so that a hundred dashboards would delay the loops of their groups.
+// counts are what tallies has returned, for requests that come more often. To count costs each controller a millisecond
+// or more, and all of them at once, so that a hundred dashboards would delay the loops of their groups.
 type counts struct {
 	turn chan struct{} // capacity 1: taken to use the fields below
-	at   time.Time     // the controllers were asked
+	at   time.Time     // the answers of the controllers were there
 	list []answered[Tally]
 }
 
-// counted returns what tallies returns, up to countsAge old. It must not be modified.
+// counted returns what tallies has returned within countsAge. It must not be modified. Those who wait while the
+// controllers are asked get the same list, also if one of them hangs until it is given up.
 func (q *inquiry) counted(ctx context.Context) ([]answered[Tally], error) {
 	k := &q.counts
 	select {
@@ -288,13 +289,15 @@ func (q *inquiry) counted(ctx context.Context) ([]answered[Tally], error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	now := time.Now()
-	if now.Sub(k.at) < countsAge {
+	if time.Since(k.at) < countsAge {
 		return k.list, nil
 	}
-	list, err := q.tallies(ctx)
+	// with little time left of this request, controllers that work would not answer in it, and others be told so
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), computeTimeout)
+	defer cancel()
+	list, err := q.tallies(asking)
 	if err == nil {
-		k.at, k.list = now, list
+		k.at, k.list = time.Now(), list
 	}
 	return list, err
 }

@@ -1,7 +1,11 @@
 package controller
 
 import (
+	"context"
 	"encoding/json"
+	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -73,5 +77,39 @@ func TestJoinMatrix(t *testing.T) {
 		`{"from":"a","to":"b","message":"x.M","messages":5,"bytes":500}]`
 	if got := asJSON(t, m.Crossings); got != crossings {
 		t.Errorf("%s", got)
+	}
+}
+
+// Requests that wait while a controller hangs all get what the others said, and it is not asked again for each of them.
+func TestCountsBesideHungController(t *testing.T) {
+	s := newTestCluster(t, 0, hubs)
+	id, _ := s.leader()
+	of := s.controllers[id]
+	var asked atomic.Int64
+	c := &Controller{cfg: of.cfg, log: of.log, assigned: of.assigned}
+	c.groups.add(of.system())
+	c.cfg.Peers = []Peer{{Name: c.cfg.Name, ID: id}, {Name: "hung", ID: 99, API: "192.0.2.1:1"}}
+	c.cfg.DialAPI = func(ctx context.Context, _ string) (net.Conn, error) {
+		asked.Add(1)
+		select { // it goes on after the request, in case that another one has use for the connection
+		case <-ctx.Done():
+		case <-t.Context().Done():
+		}
+		return nil, net.ErrClosed
+	}
+	q := newInquiry(c)
+	const requests = 4
+	var all sync.WaitGroup
+	for range requests {
+		all.Go(func() {
+			list, err := q.counted(t.Context())
+			if err != nil || len(list) < 2 || list[0].value == nil || list[1].Error == "" {
+				t.Errorf("counted: %d answers, %v", len(list), err)
+			}
+		})
+	}
+	all.Wait()
+	if n := asked.Load(); n == 0 || n >= requests {
+		t.Errorf("the controller that hangs was asked %d times for %d requests", n, requests)
 	}
 }
