@@ -293,9 +293,7 @@ func (m *machine) charge(v Value) {
 			m.charge(item)
 		}
 	case *Dict:
-		if v.unread != nil {
-			m.grow(v.unread.Len()*(entrySize+2*itemSize+stringSize) + v.textSize())
-		}
+		m.chargeUnread(v.unread)
 		for i := range v.entries {
 			if e := &v.entries[i]; !e.removed {
 				m.grow(entrySize)
@@ -303,6 +301,21 @@ func (m *machine) charge(v Value) {
 				m.charge(e.value)
 			}
 		}
+	}
+}
+
+// chargeUnread counts fields as if they were entries, which they may become.
+func (m *machine) chargeUnread(f Fields) {
+	if f == nil {
+		return
+	}
+	for i := range f.Len() {
+		name, text := f.At(i)
+		m.grow(entrySize)
+		m.grow(itemSize)
+		m.grow(len(name))
+		m.grow(itemSize)
+		m.grow(len(text))
 	}
 }
 

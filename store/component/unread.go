@@ -17,7 +17,7 @@ func (m *Memory) Of(f Fields) *Dict {
 	return d
 }
 
-// Unread returns the fields that the dictionary has, if it is still as Of has made it; else nil.
+// Unread returns the fields that the dictionary has, if none was set or removed and no loop went over them; else nil.
 func (d *Dict) Unread() Fields { return d.unread }
 
 // text returns the text of an unread field.
@@ -36,26 +36,22 @@ func (d *Dict) text(key Value) (Value, bool) {
 
 // all returns the texts of all fields. They are copied once, which costs less than many short strings.
 func (d *Dict) all() string {
-	if d.texts != "" {
+	if d.copied {
 		return d.texts
 	}
-	size := d.textSize()
+	size := 0
+	for i := range d.unread.Len() {
+		_, b := d.unread.At(i)
+		size += len(b)
+	}
 	var all strings.Builder
 	all.Grow(size)
 	for i := range d.unread.Len() {
 		_, b := d.unread.At(i)
 		all.Write(b)
 	}
-	d.texts = all.String()
+	d.texts, d.copied = all.String(), true
 	return d.texts
-}
-
-func (d *Dict) textSize() (size int) {
-	for i := range d.unread.Len() {
-		_, b := d.unread.At(i)
-		size += len(b)
-	}
-	return size
 }
 
 // read makes entries of the fields, because all of them are needed, or one changes.
@@ -64,7 +60,7 @@ func (d *Dict) read() {
 		return
 	}
 	f, all := d.unread, d.all()
-	d.unread, d.texts = nil, ""
+	d.unread, d.texts, d.copied = nil, "", false
 	for i := range f.Len() {
 		name, b := f.At(i)
 		d.Set(name, all[:len(b)])

@@ -28,7 +28,8 @@ type Dict struct {
 	looping int      // as in List
 	few     [2]Entry // where entries are at first: most dictionaries are that small
 	unread  Fields   // which it has, instead of entries; see read
-	texts   string   // of unread, one after the other; "" until one of them is read
+	texts   string   // of unread, one after the other, once they are copied
+	copied  bool     // because one of them was read
 }
 
 // Entry is one of a Dict.
@@ -108,7 +109,7 @@ func (d *Dict) empty() {
 		d.entries = nil
 	}
 	d.index, d.removed, d.looping = nil, 0, 0
-	d.unread, d.texts = nil, ""
+	d.unread, d.texts, d.copied = nil, "", false
 }
 
 // Get returns the value of a key.
