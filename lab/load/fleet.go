@@ -76,6 +76,8 @@ func (f *fleet) run(ctx context.Context, fail context.CancelCauseFunc) {
 		}
 		l.conn = rawconn.Of(conn)
 		l.direct, _ = l.conn.(rawconn.Direct)
+		l.rest = l.s.hello // so nothing is sent before it
+		l.signal()
 		done := func(what string, err error) {
 			if ctx.Err() == nil {
 				fail(fmt.Errorf("load: switch %v: %s: %w", l.s.id, what, err))
@@ -177,23 +179,26 @@ func (l *link) push() {
 		l.signal()
 		return
 	}
-	if l.direct != nil && len(l.rest) == 0 {
-		l.next()
+	left := l.direct == nil || len(l.rest) > 0
+	if !left {
+		left = l.next()
 		l.rest = l.scratch[l.direct.WriteDirect(l.scratch):]
+		left = left || len(l.rest) > 0
 	}
-	left := l.direct == nil || len(l.rest) > 0 || len(l.scratch) >= sendLimit
 	l.sending.Unlock()
 	if left {
 		l.signal()
 	}
 }
 
-// next makes scratch what the switch has to send now. The caller holds sending.
-func (l *link) next() {
+// next makes scratch what the switch has to send now, up to sendLimit, and reports whether there is more. The caller
+// holds sending.
+func (l *link) next() (more bool) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.scratch = l.s.fill(l.scratch[:0], now, sendLimit)
+	return l.s.waits()
 }
 
 func (l *link) signal() {
@@ -203,11 +208,8 @@ func (l *link) signal() {
 	}
 }
 
-// write sends HELLO and then whatever the switch wants to send.
+// write sends whatever the switch wants to send.
 func (l *link) write(ctx context.Context) error {
-	if _, err := l.conn.Write(l.s.hello); err != nil {
-		return err
-	}
 	for {
 		select {
 		case <-l.wake:

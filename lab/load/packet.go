@@ -10,7 +10,8 @@ const (
 	destPort   = 2 // where the destination is
 
 	// sourcesPerPort is how many sources are at one port of an OpenFlow 1.3 switch: fewer than applications learn there
-	// (learning.MaxHosts), so that each new source is written. Further ones are at the ports behind destPort.
+	// (learning.MaxHosts), so that each new source is written. Further ones are at the ports behind destPort, of which
+	// the switch tells only the first few: the learning application does not ask for them.
 	sourcesPerPort = 10_000
 )
 
