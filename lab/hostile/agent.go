@@ -8,13 +8,14 @@ import (
 	"net"
 )
 
-// Agent claims to be the agent of a switch. It acknowledges no command, or tells nothing else.
+// Agent claims to be the agent of a switch. It acknowledges no command, or with Acks the same one again and again.
 type Agent struct {
 	Datapath uint64
 	Epoch    uint64
 	// Packets are sent as events when a controller has claimed the switch, each with Size bytes.
 	Packets, Size int
-	// Acks are messages that follow the events, each of which acknowledges the same command as the one before: none.
+	// Acks are messages that follow the events and acknowledge nothing new. With some, Attack does not return before
+	// the connection ends.
 	Acks int
 	From string // local IP address; empty: any
 	// Dial makes the connection; nil: over TCP.
@@ -37,7 +38,7 @@ func (a Agent) Attack(ctx context.Context, address string) (Logged, error) {
 		return Logged{}, err
 	}
 	var logged Logged
-	for last := uint64(a.Packets) + 1; logged.Epoch != a.Epoch || logged.Seq < last; {
+	for last := uint64(a.Packets) + 1; a.Acks > 0 || logged.Epoch != a.Epoch || logged.Seq < last; {
 		msg, err := c.read()
 		if err != nil {
 			return logged, err
