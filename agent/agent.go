@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/internal/trace"
@@ -236,7 +237,7 @@ func (a *Agent) accept(ctx context.Context) error {
 			return fmt.Errorf("agent: listener for switches: %w", err)
 		case err != nil: // such as too many open files: the other connections go on
 			a.incidents.Warn("accept", "cannot accept switches; trying again", "error", err)
-			sleep(ctx, 100*time.Millisecond)
+			_ = pause.For(ctx, 100*time.Millisecond) // the loop ends with ctx
 			continue
 		}
 		place := a.place(a.conns, conn)
@@ -479,13 +480,4 @@ func host(conn net.Conn) string {
 		return conn.RemoteAddr().String()
 	}
 	return h
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/load"
@@ -174,7 +175,7 @@ func (m *apiMeasurement) slices(ctx context.Context, clients Clients) error {
 		}
 		m.clients.add(r)
 		m.alone, m.with = append(m.alone, alone), append(m.with, with)
-		if err := pause(ctx, apiSettle); err != nil {
+		if err := pause.For(ctx, apiSettle); err != nil {
 			return err
 		}
 	}

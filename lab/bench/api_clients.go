@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/load"
 )
@@ -229,7 +230,7 @@ func (c *audience) ask(ctx context.Context, client *http.Client, dashboards int)
 			defer client.CloseIdleConnections()
 			c.poll(ctx, client, path)
 			opened.Done()
-			_ = pause(ctx, time.Duration(i)*apiView/time.Duration(dashboards)) // ctx has ended
+			_ = pause.For(ctx, time.Duration(i)*apiView/time.Duration(dashboards)) // ctx has ended
 			each := time.NewTicker(apiView)
 			defer each.Stop()
 			for ctx.Err() == nil {
@@ -402,7 +403,7 @@ func (c *audience) stall(ctx context.Context) (cut bool, err error) {
 	if _, err := io.ReadFull(conn, status); err != nil || string(status) != "HTTP/1.1 200" {
 		return false, fmt.Errorf("a watch is answered %q: %w", status, err)
 	}
-	if err := pause(ctx, apiStall); err != nil {
+	if err := pause.For(ctx, apiStall); err != nil {
 		return false, err
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(apiDrain)); err != nil {

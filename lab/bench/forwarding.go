@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/controller/client"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/exchange"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
@@ -211,7 +212,7 @@ func (s *forwardingSample) together(ctx context.Context) error {
 		return err
 	}
 	began := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	s.figures["latency_ms_before"] = s.pings.latency(began)
@@ -229,7 +230,7 @@ func (s *forwardingSample) apart(ctx context.Context) error {
 		return err
 	}
 	began := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	if err := s.kill(ctx, "outage_ms_apart"); err != nil {
@@ -239,7 +240,7 @@ func (s *forwardingSample) apart(ctx context.Context) error {
 		return err
 	}
 	after := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	s.figures["latency_ms_after"] = s.pings.latency(after)
@@ -247,7 +248,7 @@ func (s *forwardingSample) apart(ctx context.Context) error {
 		return err
 	}
 	optimised := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	s.figures["latency_ms_optimised"] = s.pings.latency(optimised)
@@ -282,17 +283,17 @@ func (s *forwardingSample) keepApart(ctx context.Context, at uint64) error {
 // cut lets nothing more pass between the agent and the leader of the switch's group.
 func (s *forwardingSample) cut(ctx context.Context) error {
 	began := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	at := s.pings.now()
 	s.relays[s.home.Name].Set(relay.Silent)
-	if err := pause(ctx, forwardingFault); err != nil {
+	if err := pause.For(ctx, forwardingFault); err != nil {
 		return err
 	}
 	s.figures["outage_ms_cut"] = s.pings.gap(at)
 	after := s.pings.now()
-	if err := pause(ctx, forwardingCalm); err != nil {
+	if err := pause.For(ctx, forwardingCalm); err != nil {
 		return err
 	}
 	if ms, answered := s.pings.within(after, s.pings.now()); answered {
@@ -300,7 +301,7 @@ func (s *forwardingSample) cut(ctx context.Context) error {
 	}
 	s.draw("cut", began)
 	s.relays[s.home.Name].Set(relay.Faults{})
-	return pause(ctx, forwardingCalm)
+	return pause.For(ctx, forwardingCalm)
 }
 
 // kill kills the leader of the switch's group, and watches the answers.
@@ -309,7 +310,7 @@ func (s *forwardingSample) kill(ctx context.Context, figure string) error {
 	if err := s.home.Kill(); err != nil {
 		return err
 	}
-	if err := pause(ctx, forwardingFault); err != nil {
+	if err := pause.For(ctx, forwardingFault); err != nil {
 		return err
 	}
 	s.figures[figure] = s.pings.gap(at)
@@ -358,13 +359,4 @@ func (s *forwardingSample) draw(what string, since time.Duration) {
 		}
 	}
 	s.lines = append(s.lines, line.String()+"\n")
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

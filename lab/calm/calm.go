@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/api"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/lab/cluster"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/network/liveness/setup"
@@ -167,7 +168,7 @@ func (n *torus) close() (err error) {
 // settle waits until each frame of a second has arrived, and BFD is up on all links and as fast as it may be.
 func (n *torus) settle(ctx context.Context, s *streams) error {
 	for began := time.Now(); ; {
-		if err := pause(ctx, lookGap); err != nil {
+		if err := pause.For(ctx, lookGap); err != nil {
 			return err
 		}
 		s.introduce()
@@ -199,7 +200,7 @@ func (n *torus) count(ctx context.Context, d time.Duration, s *streams, stop fun
 	began, flaps := s.now(), map[string]int{}
 	var alarms []time.Duration
 	for s.now() < began+d {
-		if err := pause(ctx, lookGap); err != nil {
+		if err := pause.For(ctx, lookGap); err != nil {
 			return r, err
 		}
 		links, err := n.links(ctx)
@@ -219,7 +220,7 @@ func (n *torus) count(ctx context.Context, d time.Duration, s *streams, stop fun
 	}
 	ended := s.now()
 	stop()
-	if err := pause(ctx, drain); err != nil {
+	if err := pause.For(ctx, drain); err != nil {
 		return r, err
 	}
 	sent, lost := s.tally(began, ended)
@@ -250,13 +251,4 @@ func (n *torus) links(ctx context.Context) (r setup.Report, err error) {
 		}
 	}
 	return r, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

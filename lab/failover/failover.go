@@ -40,7 +40,7 @@ type Config struct {
 	TLS           bool          // all connections use TLS
 	PerController bool          // each controller has a group of its own
 	App           string        // "hub" if empty, or "exchange"
-	Rows          int           // of the store, which the controllers hold meanwhile
+	Rows          int           // of the store, which the controllers hold meanwhile; not with TLS
 	Stock         bool          // no agents: every switch connects to every controller
 	NoBundles     bool          // with Stock: the switches have no bundles
 	Migrate       bool          // with PerController: actors and switches move from group to group all the time

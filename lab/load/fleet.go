@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/internal/realtime"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -40,7 +41,7 @@ type link struct {
 	sending sync.Mutex     // taken before mu; guards the fields below
 	direct  rawconn.Direct // nil: only the writer writes
 	scratch []byte         // what is being written
-	rest    []byte         // of scratch; it is written before anything else
+	rest    []byte         // HELLO, or of scratch; it is written before anything else
 }
 
 // sendLimit bounds one write, in bytes; it is how full cbench keeps its buffer.
@@ -259,7 +260,7 @@ func (f *fleet) measure(ctx context.Context) (Result, error) {
 	if f.cfg.Mode == Paced {
 		close(f.begin)
 	}
-	if err := sleep(ctx, f.cfg.Warmup); err != nil {
+	if err := pause.For(ctx, f.cfg.Warmup); err != nil {
 		return r, err
 	}
 	f.each(func(s *fakeSwitch) { s.measuring = true })
@@ -298,7 +299,7 @@ func (f *fleet) beside(ctx context.Context, measure func() error) error {
 func (f *fleet) sample(ctx context.Context, r *Result, last Counts, begin time.Time) error {
 	lastAt := begin
 	for end := begin.Add(f.cfg.Duration); time.Now().Before(end); {
-		err := sleep(ctx, min(time.Second, time.Until(end)))
+		err := pause.For(ctx, min(time.Second, time.Until(end)))
 		now := f.counts()
 		took := time.Since(lastAt)
 		if len(r.Samples) == 0 || took >= time.Second/2 {
@@ -316,7 +317,7 @@ func (f *fleet) sample(ctx context.Context, r *Result, last Counts, begin time.T
 func (f *fleet) drain(ctx context.Context) error {
 	const poll = 2 * time.Millisecond
 	for end := time.Now().Add(f.cfg.Drain); f.outstanding() > 0 && time.Now().Before(end); {
-		if err := sleep(ctx, poll); err != nil {
+		if err := pause.For(ctx, poll); err != nil {
 			return err
 		}
 	}
@@ -343,16 +344,4 @@ func (f *fleet) outstanding() (sum uint64) {
 		}
 	})
 	return sum
-}
-
-// sleep waits, and returns why ctx ended if it did.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

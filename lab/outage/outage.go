@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/appctl"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/network/paths"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
@@ -134,7 +135,7 @@ func (n *network) measure(ctx context.Context) (r Result, err error) {
 		}
 		n.cfg.Progress(float64(len(r.Samples))/float64(n.cfg.Samples),
 			fmt.Sprintf("cut %d of %d", len(r.Samples)+1, n.cfg.Samples))
-		if err := pause(ctx, lull); err != nil {
+		if err := pause.For(ctx, lull); err != nil {
 			return r, err
 		}
 		link := n.path[tries%len(n.path)]
@@ -185,7 +186,7 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 	}
 	patience := unharmed + time.Duration(n.cfg.Multiplier+1)*n.cfg.Interval
 	for over := false; !over; {
-		if err := pause(ctx, 10*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return sample, false, dead, err
 		}
 		if sample, over, err = s.outage(began); err != nil {
@@ -217,13 +218,4 @@ func (n *network) cut(ctx context.Context, s *stream, link paths.Link) (sample S
 		return sample, false, dead, fmt.Errorf("wait until it is up again: %w", err)
 	}
 	return sample, harmed, dead, n.settle(ctx)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/store"
 )
 
@@ -150,19 +151,9 @@ func (s *server) tellChanges(ctx context.Context, namespace string, changes *sto
 			changes.Current(revision)
 			confirm = time.Now().Add(confirmEvery)
 		}
-		if !changes.More() && !pause(ctx, time.Until(now.Add(gatherFor))) {
+		if !changes.More() && pause.For(ctx, time.Until(now.Add(gatherFor))) != nil {
 			return ctx.Err()
 		}
-	}
-}
-
-// pause waits for a time; false if ctx has ended.
-func pause(ctx context.Context, wait time.Duration) bool {
-	select {
-	case <-time.After(wait):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
