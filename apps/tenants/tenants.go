@@ -65,6 +65,7 @@ type member struct {
 type progress struct {
 	Wanted, Doing, Done uint64 // numbers of changes
 	Phase               phase
+	Broken              bool   // a switch left with entries that this change was to remove, so nothing is installed
 	Tag                 uint16 // the last that a tenant got
 }
 
@@ -163,10 +164,15 @@ func (t *tenants) joined(tx *app.Tx, m joined) error {
 }
 
 func (t *tenants) left(tx *app.Tx, m left) error {
-	if _, known := t.members.Get(tx, all, m.Switch); !known {
+	was, known := t.members.Get(tx, all, m.Switch)
+	if !known {
 		return nil
 	}
 	t.members.Put(tx, all, m.Switch, member{})
+	if p, _ := t.progress.Get(tx, all); was.Waits && p.Phase == withdraw {
+		p.Broken = true
+		t.progress.Put(tx, all, p)
+	}
 	if err := t.advance(tx); err != nil {
 		return err
 	}
@@ -239,8 +245,10 @@ func (t *tenants) advance(tx *app.Tx) error {
 		}
 		down = down || !m.Up
 	}
-	switch p.Phase {
-	case withdraw:
+	switch {
+	case p.Phase == withdraw && p.Broken:
+		return t.abandon(tx)
+	case p.Phase == withdraw:
 		p.Phase = install
 		t.progress.Put(tx, all, p)
 		for id, m := range t.members.All(tx, all) {
@@ -254,7 +262,7 @@ func (t *tenants) advance(tx *app.Tx) error {
 			}
 		}
 		return t.advance(tx)
-	case install:
+	case p.Phase == install:
 		p.Phase, p.Done = idle, p.Doing
 		t.progress.Put(tx, all, p)
 		for tag, gone := range t.tags.All(tx, all) {
@@ -265,6 +273,24 @@ func (t *tenants) advance(tx *app.Tx) error {
 		if p.Wanted > p.Doing {
 			return t.begin(tx)
 		}
+	}
+	return nil
+}
+
+// abandon ends a change before its entries are installed, and begins the one after it. A switch that left forwards by
+// entries of the network before: with those of this change, which leads frames through it, they would make loops.
+func (t *tenants) abandon(tx *app.Tx) error {
+	p, _ := t.progress.Get(tx, all)
+	p.Phase, p.Broken = idle, false
+	t.progress.Put(tx, all, p)
+	for id, m := range t.members.All(tx, all) {
+		if m.Round == p.Doing {
+			m.Program = nil
+			t.members.Put(tx, all, id, m)
+		}
+	}
+	if p.Wanted > p.Doing {
+		return t.begin(tx)
 	}
 	return nil
 }

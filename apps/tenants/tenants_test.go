@@ -121,6 +121,29 @@ func TestApart(t *testing.T) {
 	})
 }
 
+// A switch that leaves before it has removed what it is not to have forwards by the network before: the others do not
+// install what leads frames through it, and have the rest of it.
+func TestLeavesWhileRemoving(t *testing.T) {
+	w := newWorld(t, 1)
+	all := []machine{{"blue", macs[0]}, {"blue", macs[1]}}
+	w.call("PUT", "/{tenant}", map[string]string{"tenant": "blue"}, nil)
+	for i, m := range all {
+		w.attach(m, spot{at: port3(app.Switch(i + 1))})
+	}
+	last, first := app.PortOf{Switch: ring, Port: 1}, app.PortOf{Switch: 1, Port: 2}
+	w.cable(last, first, false) // frames to all cross the other cables of the ring
+	w.rest()
+	w.settle(all)
+	w.reaches()
+	w.cable(last, first, true) // and now this one instead of that between 3 and 4
+	w.setDown(3, true)
+	w.rest()
+	w.reaches()
+	w.setDown(3, false)
+	w.rest()
+	w.reaches()
+}
+
 // A machine reaches nobody as another one, with a tag, or when it relays probes so that its port looks like one between
 // switches.
 func TestForged(t *testing.T) {
