@@ -161,26 +161,54 @@ type domain struct {
 
 // sizes notes what a flow asks for.
 type sizes struct {
-	onstore.Store
+	onstore.Parallel
 	mu         sync.Mutex // guards what follows
 	operations []string
+	ops        int
 	bytes      int
+	rounds     int // that follow each other
 }
 
 // Do executes ops, and notes their sizes.
 func (s *sizes) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) {
-	out, err := s.Store.Do(ctx, ops...)
-	kind := "R"
-	if slices.ContainsFunc(ops, func(o store.Op) bool { return o.Kind.Writes() }) {
-		kind = "W"
-	}
+	out, err := s.Parallel.Do(ctx, ops...)
+	s.note([][]store.Op{ops}, []store.Outcome{out})
+	return out, err
+}
+
+// Together does so with several transactions.
+func (s *sizes) Together(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, []error) {
+	outcomes, errs := s.Parallel.Together(ctx, transactions...)
+	s.note(transactions, outcomes)
+	return outcomes, errs
+}
+
+// forget forgets what was noted.
+func (s *sizes) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	request := len(store.AppendTransactions(nil, [][]store.Op{ops}))
-	reply := len((&store.Response{Outcomes: []store.Outcome{out}}).Append(nil))
-	s.operations = append(s.operations, fmt.Sprintf("%s(%d,%d)", kind, request, reply))
-	s.bytes += request + reply
-	return out, err
+	s.operations, s.ops, s.bytes, s.rounds = nil, 0, 0, 0
+}
+
+// note notes transactions that were executed side by side.
+func (s *sizes) note(transactions [][]store.Op, outcomes []store.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rounds++
+	for i, ops := range transactions {
+		kind := "R"
+		if slices.ContainsFunc(ops, func(o store.Op) bool { return o.Kind.Writes() }) {
+			kind = "W"
+		}
+		if len(ops) > 1 {
+			kind = fmt.Sprint(len(ops), kind)
+		}
+		request := len(store.AppendTransactions(nil, [][]store.Op{ops}))
+		reply := len((&store.Response{Outcomes: outcomes[i : i+1]}).Append(nil))
+		s.operations = append(s.operations, fmt.Sprintf("%s(%d,%d)", kind, request, reply))
+		s.ops += len(ops)
+		s.bytes += request + reply
+	}
 }
 
 // oneProcessor is how many processors each process uses at a time. The four of them share the machine, which has two in
@@ -249,7 +277,7 @@ func (s StoreWorkload) domain(ctx context.Context, w workload, namespace, addres
 		return nil, err
 	}
 	c := &domain{Client: cl}
-	c.sizes.Store = cl
+	c.sizes.Parallel = cl
 	var cache onstore.Cache
 	if s.Variant == string(onstore.Cached) {
 		c.cache = client.NewCache(cl, "")

@@ -167,15 +167,18 @@ func (l *flowLoad) count(ctx context.Context, f map[string]float64, setup map[st
 	if err != nil {
 		return err
 	}
-	// The first one has what it shares with others kept by a cache, even if the load was too short for that.
-	for _, on := range []onstore.App{c.app, counting} {
+	// The first one has what it shares with others kept by a cache, even if the load was too short for that. The second
+	// one learns which rows refer to which.
+	for _, on := range []onstore.App{c.app, counting, counting} {
+		c.sizes.forget()
 		p := l.packet(n)
 		if _, err := on.Handle(ctx, &p); err != nil {
 			return err
 		}
 		n += knownHosts
 	}
-	f["ops_per_flow"], f["bytes_per_flow"] = float64(len(c.sizes.operations)), float64(c.sizes.bytes)
+	f["ops_per_flow"], f["bytes_per_flow"] = float64(c.sizes.ops), float64(c.sizes.bytes)
+	f["rounds_per_flow"] = float64(c.sizes.rounds)
 	setup["operations"] = cmp.Or(strings.Join(c.sizes.operations, " "), "none")
 	return nil
 }

@@ -110,25 +110,21 @@ func (b *balancer) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 	if !p.To.IsValid() || p.ARP != 0 && p.ARP != packet.ARPRequest {
 		return Reaction{}, nil
 	}
-	for maxAge := MaxAge; ; maxAge = 0 {
-		v, version, err := b.vip(ctx, p.To.String(), p.ARP != 0, maxAge)
-		if err != nil || v == nil {
+	at := p.To.String()
+	if p.ARP != 0 {
+		mac, err := b.mac(ctx, at)
+		if err != nil || mac == "" {
 			return Reaction{}, err
 		}
-		if p.ARP != 0 {
-			mac, err := ParseMAC(v.MAC)
-			return Reaction{MAC: mac}, err
-		}
-		m, err := b.choose(ctx, v, version)
-		switch {
-		case b.variant == Cached && is(err, store.Conflict): // the cached virtual address is old
-		case err != nil || m == member{}:
-			return Reaction{}, err
-		default:
-			chosen, err := m.parse()
-			return Reaction{Member: chosen}, err
-		}
+		parsed, err := ParseMAC(mac)
+		return Reaction{MAC: parsed}, err
 	}
+	m, err := b.choose(ctx, at)
+	if err != nil || m == (member{}) {
+		return Reaction{}, err
+	}
+	chosen, err := m.parse()
+	return Reaction{Member: chosen}, err
 }
 
 func (m member) parse() (*Member, error) {
@@ -144,96 +140,128 @@ func (m member) parse() (*Member, error) {
 	return &Member{Address: ip, MAC: mac, Port: of13.Port(port)}, err
 }
 
-// vip returns the virtual address with its version; nil if it is none. Not all fields are set where a variant reads
-// some columns only.
-func (b *balancer) vip(ctx context.Context, at string, forARP bool, maxAge time.Duration) (*vip, uint64, error) {
+// mac returns the address of Ethernet of a virtual address; "" if it is none.
+func (b *balancer) mac(ctx context.Context, at string) (string, error) {
 	var row *store.Row
-	var err error
-	switch b.variant {
-	case Plain:
-		refers, err := b.get(ctx, store.Op{Kind: store.Get, Table: vipAddressTable, Key: at})
-		if err != nil || refers == nil {
-			return nil, 0, err
+	if b.variant == Cached {
+		var err error
+		if row, err = b.cachedVIP(ctx, at, MaxAge); err != nil {
+			return "", err
 		}
-		row, err = b.get(ctx, store.Op{Kind: store.Get, Table: vipTable, Key: text(refers, store.DefaultColumn)})
+	} else {
+		walks, err := b.follow(ctx, b.toVIP(at, "mac"))
 		if err != nil {
-			return nil, 0, err
+			return "", err
 		}
-	case References, Versions:
-		row, err = b.get(ctx, store.Op{Kind: store.Resolve, Table: vipAddressTable, Key: at})
-	case Cached:
-		refers, err := b.cached(ctx, vipAddressTable, at, maxAge)
-		if err != nil || refers == nil {
-			return nil, 0, err
-		}
-		if row, err = b.cached(ctx, vipTable, text(refers, store.DefaultColumn), maxAge); err != nil {
-			return nil, 0, err
-		}
-	default:
-		if b.variant == Component && !forARP {
-			return &vip{Pool: at}, 0, nil // the component looks it up
-		}
-		only := "pool"
-		if forARP {
-			only = "mac"
-		}
-		row, err = b.get(ctx, store.Op{Kind: store.Resolve, Table: vipAddressTable, Key: at, Only: []string{only}})
+		row = walks[0].row()
 	}
-	if err != nil || row == nil {
-		return nil, 0, err
+	if row == nil || !b.variant.whole() {
+		return text(row, "mac"), nil
 	}
-	if !b.variant.whole() {
-		return &vip{MAC: text(row, "mac"), Pool: text(row, "pool")}, row.Version, nil
-	}
-	v := new(vip)
-	return v, row.Version, json.Unmarshal([]byte(text(row, store.DefaultColumn)), v)
+	v, err := parseVIP(row)
+	return v.MAC, err
 }
 
-// choose chooses the next member of a pool. It returns none if the component has found no virtual address.
-func (b *balancer) choose(ctx context.Context, v *vip, version uint64) (m member, err error) {
-	switch b.variant {
-	case Component, Cached:
-		r, err := b.do(ctx, store.Op{Kind: store.Run, Component: "robin", Columns: b.robin(v, version)})
-		return member{text(r.Row, "address"), text(r.Row, "mac"), text(r.Row, "port")}, err
+// toVIP are the reads of a virtual address, or of one of its columns.
+func (b *balancer) toVIP(at, only string) []step {
+	resolve := store.Op{Kind: store.Resolve, Table: vipAddressTable, Key: at}
+	switch {
+	case b.variant == Plain:
+		resolve.Kind = store.Get
+		refers := func(row *store.Row) (string, error) { return text(row, store.DefaultColumn), nil }
+		return []step{{Op: resolve}, {store.Op{Kind: store.Get, Table: vipTable}, refers}}
+	case !b.variant.whole():
+		resolve.Only = []string{only}
 	}
+	return []step{{Op: resolve}}
+}
+
+func parseVIP(row *store.Row) (v vip, err error) {
+	return v, json.Unmarshal([]byte(text(row, store.DefaultColumn)), &v)
+}
+
+// cachedVIP returns a virtual address of the cache; nil if it is none.
+func (b *balancer) cachedVIP(ctx context.Context, at string, maxAge time.Duration) (*store.Row, error) {
+	refers, err := b.cached(ctx, vipAddressTable, at, maxAge)
+	if err != nil || refers == nil {
+		return nil, err
+	}
+	return b.cached(ctx, vipTable, text(refers, store.DefaultColumn), maxAge)
+}
+
+// choose chooses the next member of the pool of a virtual address; none if it is none.
+func (b *balancer) choose(ctx context.Context, at string) (m member, err error) {
+	switch b.variant {
+	case Component:
+		return b.robin(ctx, columns("address", at))
+	case Cached:
+		return b.chooseCached(ctx, at)
+	}
+	poolOf := func(row *store.Row) (string, error) {
+		if !b.variant.whole() {
+			return text(row, "pool"), nil
+		}
+		v, err := parseVIP(row)
+		return v.Pool, err
+	}
+	read := store.Op{Kind: store.Get, Table: poolTable}
+	if !b.variant.whole() {
+		read.Only = []string{"members", "current"}
+	}
+	chain := append(b.toVIP(at, "pool"), step{read, poolOf})
 	for {
-		p, row, err := b.pool(ctx, v.Pool)
+		walks, err := b.follow(ctx, chain)
 		if err != nil {
 			return m, err
 		}
-		keys := strings.Split(p.Members, ",")
-		p.Current = (p.Current + 1) % len(keys)
-		m, err = b.replace(ctx, p, row, keys[p.Current])
-		if is(err, store.Conflict) { // another one has chosen meanwhile
-			continue
+		row := walks[0].row()
+		switch {
+		case row == nil && len(walks[0].rows) == len(chain):
+			return m, fmt.Errorf("the virtual address %s has no pool", at)
+		case row == nil:
+			return m, nil
 		}
+		m, err = b.next(ctx, row)
+		if !is(err, store.Conflict) { // else another one has chosen meanwhile
+			return m, err
+		}
+	}
+}
+
+// chooseCached chooses by the component, which is given the virtual address of the cache. It refuses one that is old.
+func (b *balancer) chooseCached(ctx context.Context, at string) (member, error) {
+	for maxAge := MaxAge; ; maxAge = 0 {
+		row, err := b.cachedVIP(ctx, at, maxAge)
+		if err != nil || row == nil {
+			return member{}, err
+		}
+		m, err := b.robin(ctx, columns("vip", text(row, "pool"), "version", strconv.FormatUint(row.Version, 10)))
+		if !is(err, store.Conflict) {
+			return m, err
+		}
+	}
+}
+
+// robin has the component choose a member.
+func (b *balancer) robin(ctx context.Context, args store.Columns) (member, error) {
+	r, err := b.do(ctx, store.Op{Kind: store.Run, Component: "robin", Columns: args})
+	return member{text(r.Row, "address"), text(r.Row, "mac"), text(r.Row, "port")}, err
+}
+
+// next chooses the next member of a pool.
+func (b *balancer) next(ctx context.Context, row *store.Row) (m member, err error) {
+	p := pool{Members: text(row, "members")}
+	if b.variant.whole() {
+		err = json.Unmarshal([]byte(text(row, store.DefaultColumn)), &p)
+	} else {
+		p.Current, err = strconv.Atoi(text(row, "current"))
+	}
+	if err != nil {
 		return m, err
 	}
-}
-
-// robin returns the arguments of the component: with a cache, its virtual address; else the component looks it up.
-func (b *balancer) robin(v *vip, version uint64) store.Columns {
-	if b.variant == Cached {
-		return columns("vip", v.Pool, "version", strconv.FormatUint(version, 10))
-	}
-	return columns("address", v.Pool)
-}
-
-func (b *balancer) pool(ctx context.Context, key string) (p pool, row *store.Row, err error) {
-	o := store.Op{Kind: store.Get, Table: poolTable, Key: key}
-	if !b.variant.whole() {
-		o.Only = []string{"members", "current"}
-	}
-	r, err := b.do(ctx, o)
-	if err != nil {
-		return p, nil, err
-	}
-	if b.variant.whole() {
-		return p, r.Row, json.Unmarshal([]byte(text(r.Row, store.DefaultColumn)), &p)
-	}
-	p.Members = text(r.Row, "members")
-	p.Current, err = strconv.Atoi(text(r.Row, "current"))
-	return p, r.Row, err
+	keys := strings.Split(p.Members, ",")
+	p.Current = (p.Current + 1) % len(keys)
+	return b.replace(ctx, p, row, keys[p.Current])
 }
 
 // replace stores a pool of which a member was chosen, if it is still as it was read, and returns the member.
@@ -252,10 +280,12 @@ func (b *balancer) replace(ctx context.Context, p pool, was *store.Row, chosen s
 	default:
 		o.Kind, o.Columns = store.Update, columns("current", strconv.Itoa(p.Current))
 	}
-	row, err := b.both(ctx, o, store.Op{Kind: store.Get, Table: memberTable, Key: chosen})
-	switch {
-	case err != nil:
+	results, err := b.together(ctx, o, store.Op{Kind: store.Get, Table: memberTable, Key: chosen})
+	if err != nil {
 		return m, err
+	}
+	row := results[1].Row
+	switch {
 	case row == nil:
 		return m, fmt.Errorf("there is no member %q of the pool %q", chosen, was.Key)
 	case b.variant.whole():

@@ -1,7 +1,6 @@
 package onstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,40 +62,38 @@ func (d *devices) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 	case Cached:
 		return Reaction{}, d.fromCache(ctx, now, target)
 	}
+	chains := [][]step{d.toDevice(now.MAC)}
+	if target != "" {
+		chains = append(chains, d.toDevice(target))
+	}
 	for {
-		row, err := d.device(ctx, now.MAC)
+		walks, err := d.follow(ctx, chains...)
 		if err != nil {
 			return Reaction{}, err
 		}
-		if row == nil {
+		if row := walks[0].row(); row == nil {
 			err = d.create(ctx, now)
 		} else {
 			err = d.update(ctx, now, row)
 		}
-		if is(err, store.Conflict) || is(err, store.Exists) { // another one has written it meanwhile
-			continue
+		if !is(err, store.Conflict) && !is(err, store.Exists) { // else another one has written it meanwhile
+			return Reaction{}, err
 		}
-		if err == nil && target != "" {
-			_, err = d.device(ctx, target)
-		}
-		return Reaction{}, err
 	}
 }
 
-// device reads the device that has an address; nil if it is not known.
-func (d *devices) device(ctx context.Context, mac string) (*store.Row, error) {
-	if d.variant == Plain {
-		refers, err := d.get(ctx, store.Op{Kind: store.Get, Table: macTable, Key: mac})
-		if err != nil || refers == nil {
-			return nil, err
-		}
-		return d.get(ctx, store.Op{Kind: store.Get, Table: deviceTable, Key: text(refers, store.DefaultColumn)})
+// toDevice are the reads of the device that has an address.
+func (d *devices) toDevice(mac string) []step {
+	resolve := store.Op{Kind: store.Resolve, Table: macTable, Key: mac}
+	switch d.variant {
+	case Plain:
+		resolve.Kind = store.Get
+		refers := func(row *store.Row) (string, error) { return text(row, store.DefaultColumn), nil }
+		return []step{{Op: resolve}, {store.Op{Kind: store.Get, Table: deviceTable}, refers}}
+	case Columned:
+		resolve.Only = []string{"ip", "switch", "port"}
 	}
-	o := store.Op{Kind: store.Resolve, Table: macTable, Key: mac}
-	if d.variant == Columned {
-		o.Only = []string{"ip", "switch", "port"}
-	}
-	return d.get(ctx, o)
+	return []step{{Op: resolve}}
 }
 
 // update stores when a device was seen, if it is still as it was read.
@@ -148,13 +145,17 @@ func (d *devices) indexed(ctx context.Context, err error, before, ip, key string
 	return d.index(ctx, ip, key)
 }
 
-// create stores a device that was not known.
+// create stores a device that was not known, with all that refers to it.
 func (d *devices) create(ctx context.Context, now device) error {
-	number, err := d.do(ctx, store.Op{Kind: store.Add, Table: numberTable, Key: deviceNumber, Delta: 1})
+	ops := []store.Op{{Kind: store.Add, Table: numberTable, Key: deviceNumber, Delta: 1}}
+	if now.IP != noAddress {
+		ops = append(ops, store.Op{Kind: store.Get, Table: ipTable, Key: now.IP})
+	}
+	results, err := d.together(ctx, ops...)
 	if err != nil {
 		return err
 	}
-	key := strconv.FormatInt(number.Value, 10)
+	key := strconv.FormatInt(results[0].Value, 10)
 	fields := columns("mac", now.MAC, "ip", now.IP, "switch", now.Switch, "port", now.Port, seenColumn, now.Seen)
 	if d.variant.whole() {
 		value, err := json.Marshal(now)
@@ -163,16 +164,17 @@ func (d *devices) create(ctx context.Context, now device) error {
 		}
 		fields = store.Value(value)
 	}
-	// In this order, so that what refers to a device finds it.
-	if _, err = d.do(ctx, store.Op{Kind: store.Create, Table: deviceTable, Key: key, Columns: fields}); err != nil {
-		return err
+	all := []store.Op{{Kind: store.Create, Table: deviceTable, Key: key, Columns: fields},
+		{Kind: store.Create, Table: macTable, Key: now.MAC, Columns: store.Value([]byte(key))}}
+	if now.IP != noAddress {
+		o, err := listed(now.IP, key, results[1].Row)
+		if err != nil {
+			return err
+		}
+		all = append(all, o)
 	}
-	_, err = d.do(ctx, store.Op{Kind: store.Create, Table: macTable, Key: now.MAC, Columns: store.Value([]byte(key))})
-	if is(err, store.Exists) { // another one has stored it meanwhile
-		_, gone := d.do(ctx, store.Op{Kind: store.Delete, Table: deviceTable, Key: key})
-		return cmp.Or(gone, err)
-	}
-	return d.indexed(ctx, err, noAddress, now.IP, key)
+	_, err = d.store.Do(ctx, all...)
+	return err
 }
 
 // index adds a device to those that have an address of IPv4.
@@ -182,19 +184,27 @@ func (d *devices) index(ctx context.Context, ip, key string) error {
 		if err != nil {
 			return err
 		}
-		version, all := uint64(0), key
-		if row != nil {
-			version, all = row.Version, text(row, store.DefaultColumn)+","+key
-			if len(all) > store.MaxValue {
-				return fmt.Errorf("too many devices have the address %s", ip)
-			}
+		o, err := listed(ip, key, row)
+		if err != nil {
+			return err
 		}
-		_, err = d.do(ctx, store.Op{Kind: store.Put, Table: ipTable, Key: ip, Columns: store.Value([]byte(all)),
-			Condition: &store.Condition{Version: &version}})
-		if !is(err, store.Conflict) {
+		if _, err = d.do(ctx, o); !is(err, store.Conflict) {
 			return err
 		}
 	}
+}
+
+// listed adds a device to those of an address of IPv4, if they are still as they were read.
+func listed(ip, key string, row *store.Row) (store.Op, error) {
+	version, all := uint64(0), key
+	if row != nil {
+		version, all = row.Version, text(row, store.DefaultColumn)+","+key
+		if len(all) > store.MaxValue {
+			return store.Op{}, fmt.Errorf("too many devices have the address %s", ip)
+		}
+	}
+	return store.Op{Kind: store.Put, Table: ipTable, Key: ip, Columns: store.Value([]byte(all)),
+		Condition: &store.Condition{Version: &version}}, nil
 }
 
 // beside handles a packet by a component, whether the sender is known or new.

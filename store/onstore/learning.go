@@ -54,11 +54,11 @@ func (l *learning) Handle(ctx context.Context, p *Packet) (Reaction, error) {
 			_, err := l.do(ctx, learns)
 			return Reaction{Out: of13.PortFlood}, err
 		}
-		row, err := l.both(ctx, learns, store.Op{Kind: store.Get, Table: portTable, Key: dst})
+		results, err := l.together(ctx, learns, store.Op{Kind: store.Get, Table: portTable, Key: dst})
 		if err != nil {
 			return Reaction{}, err
 		}
-		known = text(row, store.DefaultColumn)
+		known = text(results[1].Row, store.DefaultColumn)
 	}
 	out, err := strconv.ParseUint(known, 10, 32)
 	if err != nil {

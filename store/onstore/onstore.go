@@ -95,7 +95,7 @@ func New(name string, v Variant, s Store, cache Cache) (App, error) {
 	case !slices.Contains(variants, v):
 		return nil, fmt.Errorf("%s has no variant %q: use one of %v", name, v, variants)
 	}
-	b := base{store: s, cache: cache, variant: v}
+	b := base{store: s, cache: cache, variant: v, referred: &guesses{of: map[reference]string{}}}
 	switch name {
 	case "learning":
 		return &learning{b}, nil
@@ -107,9 +107,10 @@ func New(name string, v Variant, s Store, cache Cache) (App, error) {
 
 // base is what the applications have in common.
 type base struct {
-	store   Store
-	cache   Cache
-	variant Variant
+	store    Store
+	cache    Cache
+	variant  Variant
+	referred *guesses
 }
 
 // do executes one op.
@@ -130,26 +131,40 @@ func (b *base) get(ctx context.Context, o store.Op) (*store.Row, error) {
 	return r.Row, err
 }
 
-// both executes a write, and reads a row for which the write does not matter at the same time, so both take one round
-// trip. The row is nil if it is not there, or the write has failed.
-func (b *base) both(ctx context.Context, write, read store.Op) (*store.Row, error) {
+// together executes ops side by side, each as a transaction of its own, so all take one round trip. It returns a result
+// for each, or the first error. What reads a row that is not there has none.
+func (b *base) together(ctx context.Context, ops ...store.Op) ([]store.Result, error) {
+	results := make([]store.Result, len(ops))
+	take := func(i int, out store.Outcome, err error) error {
+		switch {
+		case err == nil:
+			results[i] = out.Results[0]
+		case ops[i].Kind.Writes() || !is(err, store.NotFound):
+			return err
+		}
+		return nil
+	}
 	p, parallel := b.store.(Parallel)
-	if !parallel {
-		if _, err := b.do(ctx, write); err != nil {
+	if !parallel || len(ops) == 1 {
+		for i, o := range ops {
+			out, err := b.store.Do(ctx, o)
+			if err := take(i, out, err); err != nil {
+				return nil, err
+			}
+		}
+		return results, nil
+	}
+	transactions := make([][]store.Op, len(ops))
+	for i := range ops {
+		transactions[i] = ops[i : i+1]
+	}
+	outcomes, errs := p.Together(ctx, transactions...)
+	for i := range ops {
+		if err := take(i, outcomes[i], errs[i]); err != nil {
 			return nil, err
 		}
-		return b.get(ctx, read)
 	}
-	out, errs := p.Together(ctx, []store.Op{write}, []store.Op{read})
-	switch err := errs[1]; {
-	case errs[0] != nil:
-		return nil, errs[0]
-	case is(err, store.NotFound):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return out[1].Results[0].Row, nil
+	return results, nil
 }
 
 // cached reads a row of the cache; nil if it is not there.
