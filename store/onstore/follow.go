@@ -36,7 +36,7 @@ func (w *walk) row() *store.Row {
 
 // follow goes through chains of reads, side by side. Most rows refer to the same row as they did before, so that is
 // read at the same time, and counts if it is the one. So a chain takes one round trip, and reads nothing that it would
-// not read otherwise, as long as nothing has changed.
+// not read otherwise, as long as nothing has changed. It takes at most one for each step.
 func (b *base) follow(ctx context.Context, chains ...[]step) ([]walk, error) {
 	walks := make([]walk, len(chains))
 	for i, steps := range chains {
