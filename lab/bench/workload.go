@@ -321,5 +321,7 @@ func (c *countedCache) Get(ctx context.Context, table, key string, maxAge time.D
 }
 
 func (c *countedCache) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) {
-	return c.sizes.Do(ctx, ops...)
+	out, err := c.cache.Do(ctx, ops...)
+	c.sizes.note([][]store.Op{ops}, []store.Outcome{out})
+	return out, err
 }
