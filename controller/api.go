@@ -110,6 +110,7 @@ func newAPI(c *Controller) *apiServer {
 	a.actors = share(q.actors, mirrorOf[Actors](&api.Actors{}))
 	a.matrix = share(q.matrix, mirrorOf[Matrix](&api.Matrix{}))
 	a.advice = share(q.advice, mirrorOf[Advice](&api.Advice{}))
+	a.actors.basis, a.matrix.basis, a.advice.basis = q.basis, q.basis, q.basis
 	a.tally = share(c.Tally, mirrorOf[Tally](&api.Tally{}))
 	a.topology = share(c.topology, func(t *api.Topology) proto.Message { return t })
 	a.protection = share(c.protection, func(p *api.Protection) proto.Message { return p })

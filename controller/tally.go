@@ -223,7 +223,7 @@ func messageName(r *ledger.Report, t tally.Type) string {
 
 // actors is what the actors of the cluster have done.
 func (q *inquiry) actors(ctx context.Context) (Actors, error) {
-	list, err := q.counted(ctx)
+	list, _, err := q.counted(ctx)
 	all := joinActors(q.c.cfg.Name, list)
 	all.Leaderless = q.c.leaderless()
 	for i := range all.Actors {
@@ -234,14 +234,14 @@ func (q *inquiry) actors(ctx context.Context) (Actors, error) {
 }
 
 func (q *inquiry) matrix(ctx context.Context) (Matrix, error) {
-	list, err := q.counted(ctx)
+	list, _, err := q.counted(ctx)
 	m := joinMatrix(q.c.cfg.Name, list)
 	m.Leaderless = q.c.leaderless()
 	return m, err
 }
 
 func (q *inquiry) advice(ctx context.Context) (Advice, error) {
-	list, err := q.counted(ctx)
+	list, _, err := q.counted(ctx)
 	a := joinAdvice(q.c.cfg.Name, list, q.c.reasons())
 	a.Leaderless = q.c.leaderless()
 	return a, err
@@ -279,25 +279,25 @@ type counts struct {
 	list []answered[Tally]
 }
 
-// counted returns what tallies has returned within countsAge. It must not be modified. Those who wait while the
-// controllers are asked get the same list, also if one of them hangs until it is given up.
-func (q *inquiry) counted(ctx context.Context) ([]answered[Tally], error) {
+// counted returns what tallies has returned within countsAge, and when. It must not be modified. Those who wait while
+// the controllers are asked get the same list, also if one of them hangs until it is given up.
+func (q *inquiry) counted(ctx context.Context) (list []answered[Tally], at time.Time, err error) {
 	k := &q.counts
 	select {
 	case k.turn <- struct{}{}:
 		defer func() { <-k.turn }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, time.Time{}, ctx.Err()
 	}
 	if time.Since(k.at) < countsAge {
-		return k.list, nil
+		return k.list, k.at, nil
 	}
 	// with little time left of this request, controllers that work would not answer in it, and others be told so
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), computeTimeout)
 	defer cancel()
-	list, err := q.tallies(asking)
+	list, err = q.tallies(asking)
 	if err == nil {
 		k.at, k.list = time.Now(), list
 	}
-	return list, err
+	return list, k.at, err
 }

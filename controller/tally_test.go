@@ -102,7 +102,7 @@ func TestCountsBesideHungController(t *testing.T) {
 	var all sync.WaitGroup
 	for range requests {
 		all.Go(func() {
-			list, err := q.counted(t.Context())
+			list, _, err := q.counted(t.Context())
 			if err != nil || len(list) < 2 || list[0].value == nil || list[1].Error == "" {
 				t.Errorf("counted: %d answers, %v", len(list), err)
 			}
