@@ -105,19 +105,20 @@ func (f *fleet) pace(ctx context.Context) error {
 	defer runtime.UnlockOSThread()
 	realtime.AddProcessors(1)
 	defer realtime.AddProcessors(-1)
-	began, offset := realtime.Now(), f.links[0].now()
+	began := f.links[0].now()
 	apart := time.Duration(float64(time.Second) / f.cfg.Rate)
 	for i, l := range f.links {
 		l.mu.Lock()
-		l.s.every, l.s.next = apart*time.Duration(len(f.links)), offset+apart*time.Duration(i)
+		l.s.every, l.s.next = apart*time.Duration(len(f.links)), began+apart*time.Duration(i)
 		l.s.stopped = false
 		l.mu.Unlock()
 	}
 	for n := 0; ctx.Err() == nil; n++ {
-		for due := began + apart*time.Duration(n); realtime.Now() < due; {
-			_ = realtime.SleepUntil(due) // after a signal, again
-		}
 		l := f.links[n%len(f.links)]
+		// by the clock of the link: one that is found not to be due would be sent after all other switches had one
+		for due := began + apart*time.Duration(n); l.now() < due; {
+			_ = realtime.SleepUntil(realtime.Now() + due - l.now()) // after a signal, again
+		}
 		if err := l.flush(); err != nil {
 			return fmt.Errorf("load: switch %v: write: %w", l.s.id, err)
 		}
