@@ -27,9 +27,9 @@ The report has the 99th percentile of the control path alone and with clients (c
 quotients of all pairs, at most 1.2), what processor time the controllers use, the 99th percentile of the dashboards'
 requests (p99_ms), how many requests a second are answered if they do not pause (requests_per_s), and how many watchers
 that stop reading are cut off (slow_cut; it has to be all). The clients share the machine with the controllers, so they
-are a process with the lowest priority. sent_late_p99_ms says how late packet-ins were sent: that is in the latencies.
-processors_busy_percent says how busy the processors were with all that ran on the machine: above 90 percent the ratio
-says little about the API.`,
+are a process that only runs when no other wants to. sent_late_p99_ms says how late packet-ins were sent: that is in the
+latencies. processors_busy_percent says how busy the processors were with all that ran on the machine: above 90 percent
+the ratio says little about the API.`,
 		Example: `  holdfast bench api --json
   holdfast bench api --watchers 0 --dashboards 10`,
 	}

@@ -77,7 +77,7 @@ func (b API) Run(ctx context.Context, progress Progress) (Report, error) {
 			"need %d %% of the processors for; a latency counts from when the packet-in was due", b.Load, b.Busy),
 		"dashboards": fmt.Sprintf("%d at the leader of the system group; each watches, as JSON; of three, one asks "+
 			"for the actors and one for the matrix, every %v", b.Dashboards, apiView),
-		"clients":        fmt.Sprintf("a process with nice %d, as they share the machine", clientsNice),
+		"clients":        "a process with the policy SCHED_IDLE, as they share the machine",
 		"requests_per_s": "of the dashboards without a pause, and without other load",
 		"slices": fmt.Sprintf("%d pairs of %d s each, alone and with clients; medians, of the ratio that of the pairs",
 			b.Rounds, b.Seconds),

@@ -32,8 +32,9 @@ import (
 // APIClients is the name of the command, below bench, that is the clients of API.
 const APIClients = "api-clients"
 
-// Clients are the watchers and dashboards of API, in a process of their own with the lowest priority. Elsewhere they
-// run on other machines: what they do with the answers is not to delay controllers and switches.
+// Clients are the watchers and dashboards of API, in a process of their own that only gets time that nothing else wants
+// (SCHED_IDLE). Elsewhere they run on other machines: what they do with the answers is not to delay controllers and
+// switches.
 type Clients struct {
 	Address    string     // of the API of a controller
 	Files      mtls.Files // the certificate of a viewer
@@ -52,13 +53,10 @@ func (r *ClientsReport) add(o ClientsReport) {
 	r.Took = append(r.Took, o.Took...)
 }
 
-// clientsNice is the lowest priority.
-const clientsNice = 19
-
 // Run runs the clients until ctx ends. It writes two reports as JSON: one when each watch has been told something, and
 // one at the end.
 func (c Clients) Run(ctx context.Context, out io.Writer) error {
-	if err := niceAll(); err != nil {
+	if err := idleAll(); err != nil {
 		return err
 	}
 	crowd, err := newAudience(c.Address, c.Files)
@@ -73,8 +71,9 @@ func (c Clients) Run(ctx context.Context, out io.Writer) error {
 	return errors.Join(err, crowd.leave(), crowd.report(out))
 }
 
-// niceAll gives all threads of this process the lowest priority; those that they start inherit it.
-func niceAll() error {
+// idleAll lets all threads of this process run only when nothing else does; those that they start inherit it. For the
+// kernel, a processor that runs one of them is idle when another thread wakes. With nice 19 it is not.
+func idleAll() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -84,7 +83,8 @@ func niceAll() error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, clientsNice); err != nil && !errors.Is(err, unix.ESRCH) {
+		err = unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
+		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("priority of the clients: %w", err)
 		}
 	}
