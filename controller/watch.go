@@ -24,7 +24,7 @@ const (
 	sampleAtLeast = 50 * time.Millisecond  // from one look to the next, when something has happened
 	sampleShare   = 20                     // a look takes at most that part of the time, if that is a short one
 	restLongest   = time.Second            // between looks: one takes long if a controller does not answer
-	countersEvery = time.Second            // counters alone are told
+	countersEvery = 2 * time.Second        // counters alone are told
 	sampleTimeout = 500 * time.Millisecond // for the answers of the other controllers
 	lingering     = 5 * time.Second        // the state is looked at after the last watch has ended
 	maxWatchers   = 4096                   // at a time; further ones are refused
@@ -32,6 +32,7 @@ const (
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
 	wakeEvery     = time.Millisecond       // watchers are woken, while there is news for some
 	wakeAtATime   = 4                      // so a thousand get a message within a quarter of a second
+	wakeCalmly    = 2000                   // of so many watchers one is woken at a time, if there are only counters
 	largeMessage  = 64 << 10               // bytes
 	watchLarge    = 64 << 20               // bytes of large messages that are sent at a time
 )
@@ -142,7 +143,7 @@ func (a *apiServer) wake(ctx context.Context) {
 			return
 		case <-a.feed.News():
 		}
-		for a.feed.Wake(wakeAtATime) {
+		for a.feed.Wake(wakeAtATime, 1+int(a.watchers.Load())/wakeCalmly) {
 			if !pause(ctx, wakeEvery, nil) {
 				return
 			}

@@ -69,6 +69,7 @@ type Feed struct {
 	whole    uint64   // the first revision after events were missed; who knows an earlier one gets a snapshot
 	waiting  map[*Cursor]struct{}
 	due      []*Cursor // those to wake, because there is news
+	hurry    bool      // that is more than counters for some of them
 
 	news chan struct{} // capacity 1: somebody is due
 }
@@ -115,6 +116,7 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var changes []change
+	hurry := f.revision == 0 || f.missed || len(events) > 0
 	there := make(map[name]bool, len(items))
 	for _, i := range items {
 		n := name{i.Kind, i.Key}
@@ -123,6 +125,7 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 		if known && old.State == i.State && (!counters || old.Counters == i.Counters) {
 			continue
 		}
+		hurry = hurry || !known || old.State != i.State
 		h := held{i, i.Change()}
 		f.items[n] = h
 		changes = append(changes, change{i.Kind, h.change})
@@ -130,6 +133,7 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	for n := range f.items {
 		if !there[n] {
 			delete(f.items, n)
+			hurry = true
 			changes = append(changes, change{n.kind, &api.Change{What: &api.Change_Removed{
 				Removed: &api.Removed{Kind: n.kind, Key: n.key}}}})
 		}
@@ -142,8 +146,9 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
 	if len(changes) > 0 || f.revision == 0 || f.missed {
 		f.publish(changes)
+		f.stir(hurry)
 	} else if f.resting {
-		f.stir()
+		f.stir(true)
 	}
 	if f.resting = false; f.missed {
 		f.whole, f.missed = f.revision, false
@@ -166,7 +171,7 @@ func (f *Feed) Rest() {
 }
 
 // stir makes those due who wait for news. The caller holds mu.
-func (f *Feed) stir() {
+func (f *Feed) stir(hurry bool) {
 	for c := range f.waiting {
 		f.due = append(f.due, c)
 	}
@@ -174,6 +179,7 @@ func (f *Feed) stir() {
 	if len(f.due) == 0 {
 		return
 	}
+	f.hurry = f.hurry || hurry
 	select {
 	case f.news <- struct{}{}:
 	default:
@@ -183,11 +189,14 @@ func (f *Feed) stir() {
 // News receives when there is news for watchers that wait. Wake is to be called then, until it returns false.
 func (f *Feed) News() <-chan struct{} { return f.news }
 
-// Wake wakes at most n watchers for which there is news, those that have waited longest first. It reports whether there
-// are more.
-func (f *Feed) Wake(n int) (more bool) {
+// Wake wakes at most n watchers for which there is news, or calm if that is counters alone, those that have waited
+// longest first. It reports whether there are more.
+func (f *Feed) Wake(n, calm int) (more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.hurry {
+		n = calm
+	}
 	n = min(n, len(f.due))
 	for _, c := range f.due[:n] {
 		select {
@@ -196,7 +205,9 @@ func (f *Feed) Wake(n int) (more bool) {
 		}
 	}
 	f.due = slices.Delete(f.due, 0, n)
-	return len(f.due) > 0
+	more = len(f.due) > 0
+	f.hurry = f.hurry && more
+	return more
 }
 
 func (f *Feed) publish(changes []change) {
@@ -212,7 +223,6 @@ func (f *Feed) publish(changes []change) {
 		f.changes -= len(f.batches[0].changes)
 		f.batches = slices.Delete(f.batches, 0, 1)
 	}
-	f.stir()
 }
 
 // Cursor is a watcher's place. It is used by one goroutine.

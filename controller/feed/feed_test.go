@@ -258,7 +258,7 @@ func TestWake(t *testing.T) {
 		woken int
 		more  bool
 	}{{2, true}, {4, true}, {5, false}, {5, false}} {
-		more, woken := f.Wake(2), 0
+		more, woken := f.Wake(2, 1), 0
 		for _, w := range watchers {
 			woken += len(w.woken)
 		}
@@ -268,6 +268,44 @@ func TestWake(t *testing.T) {
 	}
 	if err := watchers[0].read(1); err != nil || watchers[0].switches["a"] != [2]uint64{2, 1} {
 		t.Errorf("%v, %v", watchers[0].switches, err)
+	}
+}
+
+// Counters alone wake as many at a time as Wake says for them, until there is other news.
+func TestWakeForCounters(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	var watchers []*watcher
+	for range 8 {
+		w := watch(t, f, "", 0)
+		if err := w.read(2); err != nil { // the second time it waits
+			t.Fatal(err)
+		}
+		watchers = append(watchers, w)
+	}
+	f.Set([]Item{thing("a", 1, 2)}, true, nil)
+	for i, want := range []int{1, 2, 5, 8} {
+		if i == 2 {
+			f.Set([]Item{thing("a", 2, 2)}, true, nil)
+		}
+		woken := 0
+		f.Wake(3, 1)
+		for _, w := range watchers {
+			woken += len(w.woken)
+		}
+		if woken != want {
+			t.Errorf("%d are woken after %d calls, not %d", woken, i+1, want)
+		}
+	}
+	for _, w := range watchers {
+		if err := w.read(3); err != nil { // it waits again
+			t.Fatal(err)
+		}
+		<-w.woken
+	}
+	f.Set([]Item{thing("a", 2, 3)}, true, nil)
+	if f.Wake(3, 1); len(f.due) != len(watchers)-1 {
+		t.Errorf("after other news, counters wake %d at a time", len(watchers)-len(f.due))
 	}
 }
 
