@@ -251,7 +251,7 @@ func (c *Core) Freeze() (encode func() []byte, err error) {
 	return func() []byte {
 		b, n := start, uint64(0)
 		for name, cells := range frozen {
-			b = appendTable(b, name, n, cells.All())
+			b = appendTable(b, name, n, cells.Rows(), cells.Scan())
 			n++
 		}
 		return appendParts(append(b, end...), parts)

@@ -49,7 +49,7 @@ func (c *Core) Digest() (digest func() uint64, err error) {
 		for name, t := range tables {
 			b = appendTableName(b[:0], name)
 			n := len(b)
-			for at, value := range t.All() { // in any order, so rows are added up
+			for at, value := range t.Scan() { // in any order, so rows are added up
 				b = appendBytes(at[1].Append(at[0].Append(b[:n])), value)
 				sum += xxhash.Sum64(b)
 			}

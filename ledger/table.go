@@ -3,6 +3,7 @@ package ledger
 import (
 	"encoding/binary"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
@@ -82,11 +83,19 @@ func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 	return appendBytes(field.Append(cell.Append(b)), value)
 }
 
-// appendTable encodes what a table has as operations on table n of an entry.
-func appendTable(b []byte, name TableName, n uint64, all iter.Seq2[[2]Key, []byte]) []byte {
+// sampled is how many rows of a table tell how much memory all of them need: to let the memory of a large snapshot grow
+// in steps took longer than to encode it.
+const sampled = 1024
+
+// appendTable encodes what a table has as operations on table n of an entry. It has so many rows.
+func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) []byte {
 	b = appendTableName(b, name)
+	start, done := len(b), 0
 	for at, value := range all {
 		b = appendPut(b, n, at[0], at[1], value)
+		if done++; done == sampled {
+			b = slices.Grow(b, (rows-sampled)*(len(b)-start)/sampled*9/8)
+		}
 	}
 	return b
 }

@@ -19,6 +19,7 @@ type Table struct {
 	lastKey Key
 	owned   bool
 
+	rows  int    // fields of all cells
 	loops int    // over this table, whose nodes may not change now
 	short []byte // where Get puts short values
 }
@@ -71,7 +72,7 @@ func (c Cell) all(yield func(Key, *value) bool) bool {
 // first change of a cell copies its directory, which has 8 bytes for about 20 fields, and a bucket.
 func (t *Table) Clone() *Table {
 	t.share()
-	return &Table{cells: t.cells}
+	return &Table{cells: t.cells, rows: t.rows}
 }
 
 // share makes every change copy the nodes that there are now.
@@ -112,6 +113,9 @@ func (t *Table) change(o *owner, cell Key) *Cell {
 
 // Len returns how many cells there are.
 func (t *Table) Len() int { return t.cells.len() }
+
+// Rows returns how many fields all cells have.
+func (t *Table) Rows() int { return t.rows }
 
 // Count returns how many fields a cell has: none if it is not there.
 func (t *Table) Count(cell Key) int { return t.cell(cell).Len() }
@@ -158,11 +162,15 @@ func (t *Table) Keep(cell, field Key, b []byte) { *t.place(cell, field) = valueO
 func (t *Table) place(cell, field Key) *value {
 	o := t.changes()
 	c := t.change(o, cell)
-	if field == (Key{}) {
-		return &c.plain
+	v := &c.plain
+	if field != (Key{}) {
+		c.fields = c.fields.owned(o)
+		v = c.fields.put(field)
 	}
-	c.fields = c.fields.owned(o)
-	return c.fields.put(field)
+	if v.none() {
+		t.rows++
+	}
+	return v
 }
 
 // Swap is Put, or Keep, and Get before that, in the time of one of them. It reports whether the value is another one
@@ -193,6 +201,7 @@ func (t *Table) Delete(cell, field Key) {
 	} else {
 		c.fields = c.fields.without(o, field)
 	}
+	t.rows--
 	if c.Len() == 0 {
 		t.remove(o, cell)
 	}
@@ -210,6 +219,7 @@ func (t *Table) Take(cell Key) Cell {
 		return Cell{}
 	}
 	taken := *c
+	t.rows -= taken.Len()
 	t.remove(t.changes(), cell)
 	return taken
 }
@@ -221,7 +231,9 @@ func (t *Table) Set(cell Key, fields Cell) {
 		t.Take(cell)
 		return
 	}
-	*t.change(t.changes(), cell) = fields
+	c := t.change(t.changes(), cell)
+	t.rows += fields.Len() - c.Len()
+	*c = fields
 }
 
 // Cells yields the keys of the cells, in any order: those that there are when the loop begins. The body may change the
@@ -284,6 +296,19 @@ func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 		defer t.endLoop(t.loop())
 		for cell, c := range t.cells.all() {
 			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, t.bytes(*v)) }) {
+				return
+			}
+		}
+	}
+}
+
+// Scan is All without allocating: a value is valid until the next one is yielded.
+func (t *Table) Scan() iter.Seq2[[2]Key, []byte] {
+	return func(yield func([2]Key, []byte) bool) {
+		defer t.endLoop(t.loop())
+		var short [8]byte
+		for cell, c := range t.cells.all() {
+			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, v.in(&short)) }) {
 				return
 			}
 		}

@@ -41,6 +41,13 @@ func (p plain) check(t *testing.T, got *Table) {
 	if !maps.Equal(all, p) {
 		t.Fatalf("All has %d fields, want %d, or other values", len(all), len(p))
 	}
+	clear(all)
+	for at, v := range got.Scan() {
+		all[at] = string(v)
+	}
+	if !maps.Equal(all, p) || got.Rows() != len(p) {
+		t.Fatalf("Scan has %d fields, and Rows says %d; want %d, or other values", len(all), got.Rows(), len(p))
+	}
 	sorted, i := slices.SortedFunc(maps.Keys(p), compare), 0
 	for at, v := range got.Sorted() {
 		if i == len(sorted) || at != sorted[i] || string(v) != p[at] {

@@ -35,6 +35,16 @@ func (v value) none() bool { return v.p == nil && v.n == 0 }
 // shortLen returns how many bytes a short value has.
 func (v value) shortLen() int { return int(v.n >> 56 & maxShort) }
 
+// in returns the bytes of a value, which are in room if it is short.
+func (v value) in(room *[8]byte) []byte {
+	if v.p != nil {
+		return v.long()
+	}
+	n := v.shortLen()
+	binary.LittleEndian.PutUint64(room[:], v.n)
+	return room[:n:n]
+}
+
 // len returns how many bytes a value has.
 func (v value) len() int {
 	if v.p != nil {
