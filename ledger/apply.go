@@ -82,6 +82,15 @@ func (s *state) apply(r *Record) error {
 	return nil
 }
 
+// put is apply of an OpPut, which waits.
+func (s *state) put(r *Record) {
+	t := s.table(r.Table)
+	t.revision = s.revision
+	if !s.writes.Add(t.cells, r.Cell, r.Field, r.Bytes, r.kept) {
+		s.writes.Do()
+	}
+}
+
 func (r *Record) timerName() timerName { return timerName{r.Actor, r.Name} }
 
 func (s *state) applySkipped(r *Record) error {

@@ -97,12 +97,22 @@ func (c *Core) Commit(data []byte) error {
 	if err != nil {
 		return err
 	}
+	c.state.writes.Do()
 	c.state.time = max(c.state.time, h.Time)
 	return c.commitReplayed(c.replayedPosition())
 }
 
+// apply applies a record. What is written to tables, and nobody is told, waits until there is enough of it, or until
+// something comes that may have to do with it.
 func (c *Core) apply(r *Record) error {
 	tell := c.observer(r)
+	switch {
+	case r.Op == OpPut && tell == nil:
+		c.state.put(r)
+		return nil
+	case r.Op != OpSeen && r.Op != OpCommand && r.Op != OpDone && r.Op != OpSkipped:
+		c.state.writes.Do()
+	}
 	if tell != nil && r.Op == OpPut {
 		r.Bytes, r.kept = append([]byte{}, r.Bytes...), true // the table has it, and who is told
 	}

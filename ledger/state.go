@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-sdn/holdfast/internal/message"
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/stream"
 	"github.com/holdfast-sdn/holdfast/tally"
@@ -116,6 +117,8 @@ type state struct {
 	parts     [][]byte // of the replayed application, while a snapshot is restored
 
 	timerBytes int // of the data of timers
+
+	writes cells.Writes // of the entry that is applied, which wait; see Core.apply
 
 	// Not replicated; see Core.Revision.
 	revision, restored uint64 // grows with each entry; its value when a snapshot was restored

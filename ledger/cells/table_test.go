@@ -162,10 +162,14 @@ func run(t *testing.T, b []byte) {
 		switch s.next(12) {
 		case 0, 1, 2, 3, 4, 5:
 			v := s.value()
-			if s.next(2) == 0 {
+			switch s.next(3) {
+			case 0:
 				table.Put(cell, field, v)
-			} else {
+			case 1:
 				swap(t, table, want, cell, field, v)
+			case 2:
+				writeTogether(table, want, cell, v, s)
+				table.Put(cell, field, v)
 			}
 			want[[2]Key{cell, field}] = string(v)
 			clear(v) // it was copied
@@ -207,6 +211,22 @@ func swap(t *testing.T, table *Table, want plain, cell, field Key, v []byte) {
 		t.Fatalf("%v %v was %q, %v, and %q is another value: %v; want %q, %v", cell, field, old, existed, v, changed, before,
 			there)
 	}
+}
+
+// writeTogether writes some fields of a cell and of another one.
+func writeTogether(table *Table, want plain, cell Key, v []byte, s *script) {
+	var w Writes
+	for range s.next(2 * MaxWrites) {
+		field, v := s.key(250), v[:s.next(len(v)+1)]
+		if !w.Add(table, cell, field, v, false) {
+			w.Do()
+		}
+		want[[2]Key{cell, field}] = string(v)
+		if s.next(8) == 0 {
+			cell = s.key(60)
+		}
+	}
+	w.Do()
 }
 
 // moveCell moves a cell to another key, or to another table and back.
@@ -299,10 +319,14 @@ func TestManyKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, want := new(Table), plain{}
+			var w Writes
 			for i := range many {
-				table.Put(Key{A: 1}, key(i), []byte(strconv.Itoa(i)))
+				if !w.Add(table, Key{A: 1}, key(i), []byte(strconv.Itoa(i)), i%2 == 0) {
+					w.Do()
+				}
 				want[[2]Key{{A: 1}, key(i)}] = strconv.Itoa(i)
 			}
+			w.Do()
 			if n := table.Count(Key{A: 1}); n != many {
 				t.Fatalf("%d fields", n)
 			}
