@@ -1,6 +1,7 @@
 package cells
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"iter"
 	"math/bits"
@@ -29,23 +30,59 @@ type hashed[V any] struct {
 // bucketSize is how many keys a bucket has at most, and maxDepth how many bits a directory distinguishes. At that depth
 // buckets grow. Nobody knows the seeds of the hash, so only chance could lead there.
 const (
-	bucketSize = 32
+	bucketSize = 30
 	maxDepth   = 28
 )
 
 // bucket is keys in any order. tags has a byte of the hash of each of the first bucketSize.
+//
+// In most buckets the keys are one number each, and the values are short. Then nothing but the list and the first 64
+// bytes is used, which are one line of the processor's cache, and the list has no pointers for the garbage collector.
 type bucket[V any] struct {
-	owner *owner
-	tags  [bucketSize / 8]uint64
-	depth uint8 // the keys have the same so many first bits of the hash
 	list  []entry[V]
-	rest  []rest // of the keys; nil if all are {}
+	owner *owner
+	tags  [bucketSize]byte
+	depth uint8  // the keys have the same so many first bits of the hash
+	more  bool   // there is rest
+	rest  []rest // of the keys and values; nil if all are {}
+	_     [40]byte
 }
 
 type entry[V any] struct {
 	a uint64
 	v V
 }
+
+// place is where a key is, until the next change; the zero place is nowhere.
+type place[V any] struct {
+	in *bucket[V]
+	i  int
+}
+
+// v returns where the value is.
+func (p place[V]) v() *V { return &p.in.list[p.i].v }
+
+// long returns the pointer beside the value.
+func (p place[V]) long() *byte {
+	if !p.in.more {
+		return nil
+	}
+	return p.in.rest[p.i].p
+}
+
+// setLong sets it.
+func (p place[V]) setLong(to *byte) {
+	switch b := p.in; {
+	case b.more:
+		b.rest[p.i].p = to
+	case to != nil:
+		b.begin()
+		b.rest[p.i].p = to
+	}
+}
+
+// begin makes rest.
+func (b *bucket[V]) begin() { b.rest, b.more = make([]rest, len(b.list), cap(b.list)), true }
 
 // The seeds are secret: an attacker who chooses keys must not know their hashes.
 var (
@@ -65,11 +102,20 @@ func hash(k Key) uint64 {
 
 const eachByte = 0x0101010101010101
 
+// word returns eight tags, or the last six.
+func (b *bucket[V]) word(w int) uint64 {
+	if t := b.tags[:]; w < bucketSize/8 {
+		return binary.LittleEndian.Uint64(t[8*w:])
+	}
+	const at = bucketSize / 8 * 8
+	return uint64(binary.LittleEndian.Uint32(b.tags[at:])) | uint64(binary.LittleEndian.Uint16(b.tags[at+4:]))<<32
+}
+
 // find returns the index of a key; -1 if it is not there.
 func (b *bucket[V]) find(k Key, h uint64) int {
 	pattern := h & 0xff * eachByte
-	for w := 0; w < len(b.tags) && 8*w < len(b.list); w++ {
-		x := b.tags[w] ^ pattern
+	for w := 0; 8*w < min(len(b.list), bucketSize); w++ {
+		x := b.word(w) ^ pattern
 		// A zero byte of x is a match. A byte above one may be taken for one, so the key is compared too.
 		for m := (x - eachByte) &^ x & (eachByte << 7); m != 0; m &= m - 1 {
 			if i := 8*w + bits.TrailingZeros64(m)/8; i < len(b.list) && b.is(i, k) {
@@ -89,14 +135,14 @@ func (b *bucket[V]) is(i int, k Key) bool {
 	if b.list[i].a != k.A {
 		return false
 	}
-	if b.rest == nil {
+	if !b.more {
 		return k.B == 0 && k.S == ""
 	}
 	return b.rest[i].b == k.B && b.rest[i].s == k.S
 }
 
 func (b *bucket[V]) key(i int) Key {
-	if b.rest == nil {
+	if !b.more {
 		return Key{A: b.list[i].a}
 	}
 	return Key{b.list[i].a, b.rest[i].b, b.rest[i].s}
@@ -104,23 +150,37 @@ func (b *bucket[V]) key(i int) Key {
 
 func (b *bucket[V]) setTag(i int, tag uint64) {
 	if i < bucketSize {
-		w, s := i/8, i%8*8
-		b.tags[w] = b.tags[w]&^(0xff<<s) | tag<<s
+		b.tags[i] = byte(tag)
 	}
 }
 
-// add adds a key and returns where its value is: the zero value.
-func (b *bucket[V]) add(k Key, h uint64) *V {
+// add adds a key and returns where it is, with the zero value.
+func (b *bucket[V]) add(k Key, h uint64) place[V] {
 	i := len(b.list)
+	if i == cap(b.list) {
+		size := max(1, 2*i)
+		if i < bucketSize {
+			size = min(size, bucketSize)
+		}
+		b.list = append(make([]entry[V], 0, size), b.list...)
+	}
 	b.list = append(b.list, entry[V]{a: k.A})
-	if r := (rest{k.B, k.S}); b.rest != nil {
-		b.rest = append(b.rest, r)
-	} else if r != (rest{}) {
-		b.rest = make([]rest, i+1, cap(b.list))
-		b.rest[i] = r
+	switch {
+	case b.more:
+		b.rest = append(b.rest, rest{b: k.B, s: k.S})
+	case k.B != 0 || k.S != "":
+		b.begin()
+		b.rest[i] = rest{b: k.B, s: k.S}
 	}
 	b.setTag(i, h&0xff)
-	return &b.list[i].v
+	return place[V]{b, i}
+}
+
+// addFrom adds key i of another bucket, with its value.
+func (b *bucket[V]) addFrom(from *bucket[V], i int, h uint64) {
+	to := b.add(from.key(i), h)
+	*to.v() = from.list[i].v
+	to.setLong(place[V]{from, i}.long())
 }
 
 // remove removes a key. The last one takes its place.
@@ -145,17 +205,17 @@ func (m *hashed[V]) len() int {
 	return m.n
 }
 
-// find returns where the value of a key is, until the next change; nil if there is none.
-func (m *hashed[V]) find(k Key) *V {
+// find returns where a key is; nowhere if it is not there.
+func (m *hashed[V]) find(k Key) place[V] {
 	if m == nil {
-		return nil
+		return place[V]{}
 	}
 	h := hash(k)
 	b := m.dir[h>>m.shift]
 	if i := b.find(k, h); i >= 0 {
-		return &b.list[i].v
+		return place[V]{b, i}
 	}
-	return nil
+	return place[V]{}
 }
 
 // owned returns a map with the same content that o may modify.
@@ -176,7 +236,8 @@ func (m *hashed[V]) bucket(h uint64) *bucket[V] {
 	b := m.dir[h>>m.shift]
 	if b.owner != m.owner {
 		c := *b
-		c.owner, c.list, c.rest = m.owner, room(b.list, cap(b.list)), room(b.rest, cap(b.list))
+		c.owner = m.owner
+		c.list, c.rest = room(b.list, cap(b.list)), room(b.rest, cap(b.list))
 		b = &c
 		m.set(h, b)
 	}
@@ -192,13 +253,13 @@ func (m *hashed[V]) set(h uint64, b *bucket[V]) {
 	}
 }
 
-// put returns where the value of a key is to be written, until the next change: the zero value if there is none yet.
-// The map belongs to its owner.
-func (m *hashed[V]) put(k Key) *V {
+// put returns where a key is, which is there afterwards, with the zero value if it is new. The map belongs to its
+// owner.
+func (m *hashed[V]) put(k Key) place[V] {
 	h := hash(k)
 	b := m.bucket(h)
 	if i := b.find(k, h); i >= 0 {
-		return &b.list[i].v
+		return place[V]{b, i}
 	}
 	for len(b.list) >= bucketSize && b.depth < maxDepth {
 		m.split(h, b)
@@ -226,9 +287,8 @@ func (m *hashed[V]) split(h uint64, b *bucket[V]) {
 	right := &bucket[V]{owner: m.owner, depth: b.depth, list: make([]entry[V], 0, bucketSize)}
 	kept := 0
 	for i := range b.list {
-		k := b.key(i)
-		if to := hash(k); to&bit != 0 {
-			*right.add(k, to) = b.list[i].v
+		if to := hash(b.key(i)); to&bit != 0 {
+			right.addFrom(b, i, to)
 		} else {
 			b.move(kept, i, to)
 			kept++
@@ -241,7 +301,7 @@ func (m *hashed[V]) split(h uint64, b *bucket[V]) {
 // move moves key i to the place of another one that comes before it, or is gone.
 func (b *bucket[V]) move(to, i int, h uint64) {
 	b.list[to] = b.list[i]
-	if b.rest != nil {
+	if b.more {
 		b.rest[to] = b.rest[i]
 	}
 	b.setTag(to, h&0xff)
@@ -251,7 +311,7 @@ func (b *bucket[V]) move(to, i int, h uint64) {
 func (b *bucket[V]) cut(i int) {
 	clear(b.list[i:])
 	b.list = b.list[:i]
-	if b.rest != nil {
+	if b.more {
 		clear(b.rest[i:])
 		b.rest = b.rest[:i]
 	}
@@ -281,8 +341,10 @@ const smallDir = 64
 // shrink moves all keys, of which there are few, to a directory of the right length.
 func (m *hashed[V]) shrink() {
 	small := (*hashed[V])(nil).owned(m.owner)
-	for k, v := range m.all() {
-		*small.put(k) = *v
+	for k, from := range m.all() {
+		to := small.put(k)
+		*to.v() = *from.v()
+		to.setLong(from.long())
 	}
 	m.shift, m.dir = small.shift, small.dir
 }
@@ -296,23 +358,22 @@ func (m *hashed[V]) join(h uint64, b *bucket[V]) {
 		}
 		b.depth--
 		for i := range o.list {
-			k := o.key(i)
-			*b.add(k, hash(k)) = o.list[i].v
+			b.addFrom(o, i, hash(o.key(i)))
 		}
 		m.set(h, b)
 	}
 }
 
-// all yields the keys, in any order, and where their values are. The map must not change meanwhile.
-func (m *hashed[V]) all() iter.Seq2[Key, *V] {
-	return func(yield func(Key, *V) bool) {
+// all yields the keys, in any order, and where they are. The map must not change meanwhile.
+func (m *hashed[V]) all() iter.Seq2[Key, place[V]] {
+	return func(yield func(Key, place[V]) bool) {
 		if m == nil {
 			return
 		}
 		for i := uint(0); i < uint(len(m.dir)); {
 			b := m.dir[i]
 			for j := range b.list {
-				if !yield(b.key(j), &b.list[j].v) {
+				if !yield(b.key(j), place[V]{b, j}) {
 					return
 				}
 			}

@@ -18,7 +18,7 @@ func beginning(first uint64, length, n int) (keys []Key) {
 func TestTableBucketsHaveTheirPlaces(t *testing.T) {
 	m := (*hashed[int])(nil).owned(new(owner))
 	for _, k := range append(beginning(0b000, 3, bucketSize+1), beginning(0b1, 1, bucketSize+1)...) {
-		*m.put(k) = 1
+		*m.put(k).v() = 1
 		checkHashed(t, m)
 	}
 	if len(m.dir) < 16 {
@@ -30,16 +30,16 @@ func TestTableBucketsHaveTheirPlaces(t *testing.T) {
 func TestTableBucketsAreCopied(t *testing.T) {
 	m := (*hashed[int])(nil).owned(new(owner))
 	for a := range uint64(10) {
-		*m.put(Key{A: a}) = 1
+		*m.put(Key{A: a}).v() = 1
 	}
 	c := m.owned(new(owner))
-	*c.put(Key{A: 5}) = 2
-	*c.put(Key{A: 50}) = 2
+	*c.put(Key{A: 5}).v() = 2
+	*c.put(Key{A: 50}).v() = 2
 	c.delete(Key{A: 7})
-	if *m.find(Key{A: 5}) != 1 || m.find(Key{A: 7}) == nil || m.find(Key{A: 50}) != nil {
+	if *m.find(Key{A: 5}).v() != 1 || m.find(Key{A: 7}).in == nil || m.find(Key{A: 50}).in != nil {
 		t.Error("a map has the changes of its copy")
 	}
-	if *c.find(Key{A: 5}) != 2 || c.find(Key{A: 7}) != nil || c.find(Key{A: 50}) == nil {
+	if *c.find(Key{A: 5}).v() != 2 || c.find(Key{A: 7}).in != nil || c.find(Key{A: 50}).in == nil {
 		t.Error("a copy does not have its changes")
 	}
 }

@@ -27,7 +27,7 @@ type Table struct {
 // Cell is the fields of a cell that is in no table. Its nodes may be those of the table where it was.
 type Cell struct {
 	plain  value // of the field Key{}
-	fields *hashed[value]
+	fields *hashed[short]
 }
 
 // Len returns how many fields there are.
@@ -41,27 +41,27 @@ func (c *Cell) Len() int {
 	return c.fields.len() + 1
 }
 
-// find returns where the value of a field is; nil if there is none.
-func (c *Cell) find(field Key) *value {
+// find returns the value of a field; none if it is not there.
+func (c *Cell) find(field Key) value {
 	if c == nil {
-		return nil
+		return value{}
 	}
-	if field != (Key{}) {
-		return c.fields.find(field)
+	if field == (Key{}) {
+		return c.plain
 	}
-	if c.plain.none() {
-		return nil
+	if at := c.fields.find(field); at.in != nil {
+		return valueAt(at)
 	}
-	return &c.plain
+	return value{}
 }
 
 // all yields the fields, in any order.
-func (c Cell) all(yield func(Key, *value) bool) bool {
-	if !c.plain.none() && !yield(Key{}, &c.plain) {
+func (c *Cell) all(yield func(Key, value) bool) bool {
+	if !c.plain.none() && !yield(Key{}, c.plain) {
 		return false
 	}
-	for k, v := range c.fields.all() {
-		if !yield(k, v) {
+	for k, at := range c.fields.all() {
+		if !yield(k, valueAt(at)) {
 			return false
 		}
 	}
@@ -94,11 +94,12 @@ func (t *Table) cell(cell Key) *Cell {
 	if t.last != nil && t.lastKey == cell {
 		return t.last
 	}
-	c := t.cells.find(cell)
-	if c != nil {
-		t.last, t.lastKey, t.owned = c, cell, false
+	at := t.cells.find(cell)
+	if at.in == nil {
+		return nil
 	}
-	return c
+	t.last, t.lastKey, t.owned = at.v(), cell, false
+	return t.last
 }
 
 // change returns a cell that may be changed, and that is there afterwards.
@@ -107,7 +108,7 @@ func (t *Table) change(o *owner, cell Key) *Cell {
 		return t.last
 	}
 	t.cells = t.cells.owned(o)
-	t.last, t.lastKey, t.owned = t.cells.put(cell), cell, true
+	t.last, t.lastKey, t.owned = t.cells.put(cell).v(), cell, true
 	return t.last
 }
 
@@ -123,10 +124,10 @@ func (t *Table) Count(cell Key) int { return t.cell(cell).Len() }
 // Get returns a value, which must not be modified. It remains as it is when the field changes.
 func (t *Table) Get(cell, field Key) ([]byte, bool) {
 	v := t.cell(cell).find(field)
-	if v == nil {
+	if v.none() {
 		return nil, false
 	}
-	return t.bytes(*v), true
+	return t.bytes(v), true
 }
 
 // shorts is how many bytes are allocated for short values at a time.
@@ -155,43 +156,70 @@ func (t *Table) Put(cell, field Key, b []byte) {
 }
 
 // Keep is Put for a value that nobody changes afterwards.
-func (t *Table) Keep(cell, field Key, b []byte) { *t.place(cell, field) = valueOf(b) }
-
-// place returns where the value of a field is to be written, until the next change: the zero value if there is none
-// yet.
-func (t *Table) place(cell, field Key) *value {
-	o := t.changes()
-	c := t.change(o, cell)
-	v := &c.plain
-	if field != (Key{}) {
-		c.fields = c.fields.owned(o)
-		v = c.fields.put(field)
-	}
-	if v.none() {
+func (t *Table) Keep(cell, field Key, b []byte) {
+	s := t.place(cell, field)
+	if s.get().none() {
 		t.rows++
 	}
-	return v
+	s.set(valueOf(b))
+}
+
+// slot is where the value of a field is to be written, until the next change.
+type slot struct {
+	plain *value // nil: at
+	at    place[short]
+}
+
+func (s *slot) get() value {
+	if s.plain != nil {
+		return *s.plain
+	}
+	return valueAt(s.at)
+}
+
+func (s *slot) set(v value) {
+	if s.plain != nil {
+		*s.plain = v
+		return
+	}
+	v.write(s.at)
+}
+
+// place returns the slot of a field, which has no value if the field is new.
+func (t *Table) place(cell, field Key) (s slot) {
+	o := t.changes()
+	c := t.change(o, cell)
+	if field == (Key{}) {
+		s.plain = &c.plain
+		return s
+	}
+	c.fields = c.fields.owned(o)
+	s.at = c.fields.put(field)
+	return s
 }
 
 // Swap is Put, or Keep, and Get before that, in the time of one of them. It reports whether the value is another one
 // now: if not, the old bytes stay.
 func (t *Table) Swap(cell, field Key, b []byte, keep bool) (old []byte, existed, changed bool) {
-	v := t.place(cell, field)
+	s := t.place(cell, field)
+	v := s.get()
 	if existed = !v.none(); existed {
-		if old = t.bytes(*v); bytes.Equal(old, b) {
+		if old = t.bytes(v); bytes.Equal(old, b) {
 			return old, true, false
 		}
+	} else {
+		t.rows++
 	}
 	if !keep && len(b) > maxShort {
 		b = bytes.Clone(b)
 	}
-	*v = valueOf(b)
+	s.set(valueOf(b))
 	return old, existed, true
 }
 
 // Delete removes a field, if it is there.
 func (t *Table) Delete(cell, field Key) {
-	if t.cell(cell).find(field) == nil {
+	if t.cell(cell).find(field).none() {
 		return
 	}
 	o := t.changes()
@@ -254,7 +282,7 @@ func (t *Table) Fields(cell Key) iter.Seq[Key] {
 	return func(yield func(Key) bool) {
 		if c := t.cell(cell); c != nil {
 			defer t.endLoop(t.loop())
-			c.all(func(k Key, _ *value) bool { return yield(k) })
+			c.all(func(k Key, _ value) bool { return yield(k) })
 		}
 	}
 }
@@ -294,8 +322,8 @@ func (t *Table) FieldsInParts(cell Key) func() ([]Key, bool) {
 func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 	return func(yield func([2]Key, []byte) bool) {
 		defer t.endLoop(t.loop())
-		for cell, c := range t.cells.all() {
-			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, t.bytes(*v)) }) {
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, t.bytes(v)) }) {
 				return
 			}
 		}
@@ -306,9 +334,9 @@ func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 func (t *Table) Scan() iter.Seq2[[2]Key, []byte] {
 	return func(yield func([2]Key, []byte) bool) {
 		defer t.endLoop(t.loop())
-		var short [8]byte
-		for cell, c := range t.cells.all() {
-			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, v.in(&short)) }) {
+		var room [8]byte
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, v.in(&room)) }) {
 				return
 			}
 		}
@@ -319,8 +347,8 @@ func (t *Table) Scan() iter.Seq2[[2]Key, []byte] {
 func (t *Table) Sizes() iter.Seq2[[2]Key, int] {
 	return func(yield func([2]Key, int) bool) {
 		defer t.endLoop(t.loop())
-		for cell, c := range t.cells.all() {
-			if !c.all(func(k Key, v *value) bool { return yield([2]Key{cell, k}, v.len()) }) {
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, v.len()) }) {
 				return
 			}
 		}
@@ -330,8 +358,8 @@ func (t *Table) Sizes() iter.Seq2[[2]Key, int] {
 // Contents yields the cells, in any order, for Set of another table. This one must not change any more.
 func (t *Table) Contents() iter.Seq2[Key, Cell] {
 	return func(yield func(Key, Cell) bool) {
-		for k, c := range t.cells.all() {
-			if !yield(k, *c) {
+		for k, at := range t.cells.all() {
+			if !yield(k, *at.v()) {
 				return
 			}
 		}
@@ -375,7 +403,7 @@ func (t *Table) Range(cell, from Key) iter.Seq2[Key, []byte] {
 			if t.owner != o { // the body has changed the table
 				v = t.cell(cell).find(k)
 			}
-			return v == nil || yield(k, t.bytes(*v))
+			return v.none() || yield(k, t.bytes(v))
 		}
 		if from == (Key{}) && !was.plain.none() && !each(Key{}) {
 			return

@@ -63,8 +63,8 @@ func (p plain) check(t *testing.T, got *Table) {
 		t.Fatalf("%d cells, %v; want %v", got.Len(), cells, want)
 	}
 	checkHashed(t, got.cells)
-	for _, c := range got.cells.all() {
-		checkHashed(t, c.fields)
+	for _, at := range got.cells.all() {
+		checkHashed(t, at.v().fields)
 	}
 }
 
@@ -88,6 +88,9 @@ func checkHashed[V any](t *testing.T, m *hashed[V]) {
 			if m.dir[h>>m.shift] != b || b.find(b.key(j), h) != j {
 				t.Fatalf("key %v is in another bucket, or not found there", b.key(j))
 			}
+		}
+		if b.more != (b.rest != nil) || b.more && len(b.rest) != len(b.list) {
+			t.Fatalf("a bucket of %d keys has the rest of %d, more: %v", len(b.list), len(b.rest), b.more)
 		}
 		total += len(b.list)
 		i += width
@@ -408,7 +411,7 @@ func TestFewKeysOfMany(t *testing.T) {
 	for i := range uint64(20_000 - 10) {
 		table.Delete(Key{A: 1}, Key{A: i + 1})
 	}
-	m, buckets, room := table.cell(Key{A: 1}).fields, map[*bucket[value]]bool{}, 0
+	m, buckets, room := table.cell(Key{A: 1}).fields, map[*bucket[short]]bool{}, 0
 	for _, b := range m.dir {
 		if !buckets[b] {
 			buckets[b], room = true, room+cap(b.list)
@@ -442,7 +445,7 @@ func TestKeysInSteps(t *testing.T) {
 func TestEqualHashes(t *testing.T) {
 	b := &bucket[int]{}
 	for i := range 3 * bucketSize {
-		*b.add(Key{A: uint64(i)}, 7) = i
+		*b.add(Key{A: uint64(i)}, 7).v() = i
 	}
 	for i := range 3 * bucketSize {
 		if at := b.find(Key{A: uint64(i)}, 7); at < 0 || b.list[at].v != i {

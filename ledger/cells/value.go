@@ -32,6 +32,18 @@ func valueOf(b []byte) value {
 
 func (v value) none() bool { return v.p == nil && v.n == 0 }
 
+// short is n of a value in a map, which has p beside it.
+type short uint64
+
+// valueAt returns the value of a field.
+func valueAt(p place[short]) value { return value{p.long(), uint64(*p.v())} }
+
+// write writes a value where a field is.
+func (v value) write(to place[short]) {
+	*to.v() = short(v.n)
+	to.setLong(v.p)
+}
+
 // shortLen returns how many bytes a short value has.
 func (v value) shortLen() int { return int(v.n >> 56 & maxShort) }
 

@@ -19,7 +19,7 @@ type write struct {
 	cell, field Key
 	value       []byte
 	keep        bool
-	at          *bucket[value] // where it will probably be; nil if the map is small
+	at          *bucket[short] // where it will probably be; nil if the map is small
 	hash        uint64
 }
 
@@ -42,7 +42,7 @@ func (w *Writes) Do() {
 	}
 	for i := range list {
 		if b := list[i].at; b != nil {
-			w.seen += b.tags[0] + uint64(len(b.list))
+			w.seen += uint64(b.tags[0]) + uint64(len(b.list))
 		}
 	}
 	for i := range list {
@@ -62,7 +62,7 @@ func (w *Writes) Do() {
 }
 
 // ahead returns the bucket of a field, and its hash; nil if its cell is not there or has few fields.
-func (t *Table) ahead(cell, field Key) (*bucket[value], uint64) {
+func (t *Table) ahead(cell, field Key) (*bucket[short], uint64) {
 	c := t.cell(cell)
 	if c == nil || c.fields == nil || field == (Key{}) || len(c.fields.dir) < smallDir {
 		return nil, 0
