@@ -16,8 +16,9 @@ import (
 )
 
 // shared is an answer of the API that all get who ask at about the same time. It is made after each of them has asked,
-// so nobody gets one that is older than the request, but for counts (inquiry.counted). It is made at most a tenth of
-// the time, so that those who ask in a loop leave the loops of the groups alone.
+// so nobody gets one that is older than the request, but for counts (inquiry.counted). Where an answer has a basis, it
+// is looked at then, and the answer is made if that is another one. Answers are made at most a tenth of the time, so
+// that those who ask in a loop leave the loops of the groups alone.
 type shared[T any] struct {
 	compute func(context.Context) (T, error)
 	wrap    func(T) proto.Message
@@ -39,11 +40,12 @@ type sharing struct {
 	err    error
 }
 
-// basis is what an answer about counts is made of: two of the same basis are the same. So dashboards that ask one after
-// the other cost one answer a second. To make and encode one takes up to a millisecond.
+// basis is what an answer about counts is made of. Two of the same basis differ only in what a group allows that has
+// just ended or begun anew, until the next counts. So dashboards that ask one after the other cost one answer a second.
+// To make and encode one takes up to a millisecond.
 type basis struct {
 	counts     time.Time       // when they came
-	assigned   <-chan struct{} // another one when an actor is pinned or moves
+	assigned   <-chan struct{} // another one when an actor is pinned or moves, or a group begins
 	leaderless string
 }
 
@@ -137,7 +139,10 @@ func (s *shared[T]) answer(ctx context.Context) (*api.Encoded, error) {
 	}
 	m := api.NewEncoded(s.wrap(t))
 	if s.basis != nil {
-		s.of, s.last = of, m
+		s.last = nil
+		if now, err := s.basis(ctx); err == nil && now == of { // else it may be made of either
+			s.of, s.last = of, m
+		}
 	}
 	return m, nil
 }

@@ -39,3 +39,23 @@ func TestAnswerOfSameBasis(t *testing.T) {
 		}
 	}
 }
+
+// An answer is not kept for a basis that was another one while it was made.
+func TestAnswerWhoseBasisChanges(t *testing.T) {
+	made, leaderless := 0, ""
+	s := share(func(context.Context) (int, error) { made++; leaderless = "[2]"; return made, nil },
+		func(int) proto.Message { return &emptypb.Empty{} })
+	s.basis = func(context.Context) (basis, error) { return basis{leaderless: leaderless}, nil }
+	for range 3 {
+		if _, err := s.get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made != 2 {
+		t.Errorf("%d answers were made", made)
+	}
+	leaderless = ""
+	if _, err := s.get(t.Context()); err != nil || made != 3 {
+		t.Errorf("%d answers were made in the end, %v", made, err)
+	}
+}

@@ -268,7 +268,7 @@ func (q *inquiry) tallies(ctx context.Context) ([]answered[Tally], error) {
 	}), nil
 }
 
-// countsAge is how long the counts that have come are used for answers. Watches tell counters once a second, too.
+// countsAge is how long the counts that have come are used for answers. Watches tell counters every two.
 const countsAge = time.Second
 
 // counts are what tallies has returned, for requests that come more often. To count costs each controller a millisecond

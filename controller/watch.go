@@ -32,7 +32,7 @@ const (
 	watchPatience = 10 * time.Second       // to send a message; then the watcher is cut off
 	wakeEvery     = time.Millisecond       // watchers are woken, while there is news for some
 	wakeAtATime   = 4                      // so a thousand get a message within a quarter of a second
-	wakeCalmly    = 2000                   // of so many watchers one is woken at a time, if there are only counters
+	wakeCalmly    = 1500                   // of so many watchers one is woken at a time, if there are only counters
 	largeMessage  = 64 << 10               // bytes
 	watchLarge    = 64 << 20               // bytes of large messages that are sent at a time
 )

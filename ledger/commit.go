@@ -95,6 +95,7 @@ func (c *Core) Commit(data []byte) error {
 	c.applying, c.relay.on = max(c.state.time, h.Time), h.Relay && h.Term == c.relay.term && c.relay.here != nil
 	h, err := Walk(data, c.apply)
 	if err != nil {
+		c.state.writes = cells.Writes{} // they have bytes of the entry
 		return err
 	}
 	c.state.writes.Do()

@@ -19,6 +19,8 @@ var mutants = []mutation.Bug{
 		Before: "s.appendRest(s.appendSwitches(nil))", After: "s.appendSwitches(nil)"},
 	{Name: "a digest of a table that changes meanwhile", File: "ledger/compare.go",
 		Before: "			tables[name] = t.cells.Clone()\n", After: "			tables[name] = t.cells\n"},
+	{Name: "large rows of a snapshot stand for all others", File: "ledger/table.go",
+		Before: "*9/8, 3*size)", After: "*9/8, 1<<40)"},
 	{Name: "the last writes of an entry are left out", File: "ledger/commit.go",
 		Before: "	c.state.writes.Do()\n	c.state.time", After: "	c.state.time"},
 	{Name: "writes overtake what removes a row", File: "ledger/commit.go",

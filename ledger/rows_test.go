@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -49,5 +50,24 @@ func TestRevisionsOfApplications(t *testing.T) {
 	}
 	if rows, err := p.follower.Rows("b", 100); err == nil {
 		t.Errorf("%d rows in 100 bytes, where one takes more", len(rows))
+	}
+}
+
+// The memory of a snapshot is within a factor of what is encoded, also if the rows that come first are the largest.
+func TestMemoryOfEncodedTable(t *testing.T) {
+	for name, sizes := range map[string][2]int{
+		"large first": {8 << 10, 4}, "small first": {4, 8 << 10}, "equal": {8, 8},
+	} {
+		var table cells.Table
+		put := func(cell uint64, rows, size int) {
+			for i := range uint64(rows) {
+				table.Put(Key{A: cell, S: "c"}, Key{A: i + 1}, make([]byte, size))
+			}
+		}
+		put(1, sampled+100, sizes[0])
+		put(2, 40*sampled, sizes[1])
+		if b := appendTable(nil, TableName{}, 0, table.Rows(), table.Scan()); cap(b) > 5*len(b) {
+			t.Errorf("%s: %d bytes in memory of %d", name, len(b), cap(b))
+		}
 	}
 }

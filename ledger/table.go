@@ -83,18 +83,21 @@ func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 	return appendBytes(field.Append(cell.Append(b)), value)
 }
 
-// sampled is how many rows of a table tell how much memory all of them need: to let the memory of a large snapshot grow
-// in steps took longer than to encode it.
+// sampled is after how many rows of a table the memory for the others is allocated: to let that of a large snapshot
+// grow as append does took longer than to encode it. It is what the others need if they are as large as these, but no
+// more than thrice what these have taken, and the same is done again after four times the rows.
 const sampled = 1024
 
 // appendTable encodes what a table has as operations on table n of an entry. It has so many rows.
 func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) []byte {
 	b = appendTableName(b, name)
-	start, done := len(b), 0
+	start, done, grow := len(b), 0, sampled
 	for at, value := range all {
 		b = appendPut(b, n, at[0], at[1], value)
-		if done++; done == sampled {
-			b = slices.Grow(b, (rows-sampled)*(len(b)-start)/sampled*9/8)
+		if done++; done == grow {
+			size := int64(len(b) - start)
+			b = slices.Grow(b, int(min(int64(rows-done)*size/int64(done)*9/8, 3*size)))
+			grow *= 4
 		}
 	}
 	return b

@@ -146,7 +146,7 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
 	if len(changes) > 0 || f.revision == 0 || f.missed {
 		f.publish(changes)
-		f.stir(hurry)
+		f.stir(hurry || f.resting)
 	} else if f.resting {
 		f.stir(true)
 	}

@@ -153,6 +153,22 @@ func TestRest(t *testing.T) {
 	}
 }
 
+// Those who wait for their first snapshot after a rest are not woken as for counters alone.
+func TestWakeAfterRest(t *testing.T) {
+	f := New("f")
+	f.Set([]Item{thing("a", 1, 1)}, true, nil)
+	f.Rest()
+	for range 8 {
+		if err := watch(t, f, "", 0).read(1); err != nil { // it waits
+			t.Fatal(err)
+		}
+	}
+	f.Set([]Item{thing("a", 1, 2)}, true, nil)
+	if f.Wake(4, 1); len(f.due) != 4 {
+		t.Errorf("%d of 8 are still to be woken", len(f.due))
+	}
+}
+
 // Who resumes after events were missed gets a snapshot, and who has seen that goes on with changes.
 func TestMissed(t *testing.T) {
 	f := New("f")

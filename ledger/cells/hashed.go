@@ -42,10 +42,11 @@ type bucket[V any] struct {
 	list  []entry[V]
 	owner *owner
 	tags  [bucketSize]byte
-	depth uint8  // the keys have the same so many first bits of the hash
-	more  bool   // there is rest
-	rest  []rest // of the keys and values; nil if all are {}
-	_     [40]byte
+	depth uint8   // the keys have the same so many first bits of the hash
+	more  bool    // there is rest or long
+	rest  []rest  // of the keys; nil if all are {}
+	long  []*byte // pointers of the values; nil if all are nil
+	_     [16]byte
 }
 
 type entry[V any] struct {
@@ -64,25 +65,22 @@ func (p place[V]) v() *V { return &p.in.list[p.i].v }
 
 // long returns the pointer beside the value.
 func (p place[V]) long() *byte {
-	if !p.in.more {
+	if !p.in.more || p.in.long == nil {
 		return nil
 	}
-	return p.in.rest[p.i].p
+	return p.in.long[p.i]
 }
 
 // setLong sets it.
 func (p place[V]) setLong(to *byte) {
 	switch b := p.in; {
-	case b.more:
-		b.rest[p.i].p = to
+	case b.more && b.long != nil:
+		b.long[p.i] = to
 	case to != nil:
-		b.begin()
-		b.rest[p.i].p = to
+		b.long, b.more = make([]*byte, len(b.list), cap(b.list)), true
+		b.long[p.i] = to
 	}
 }
-
-// begin makes rest.
-func (b *bucket[V]) begin() { b.rest, b.more = make([]rest, len(b.list), cap(b.list)), true }
 
 // The seeds are secret: an attacker who chooses keys must not know their hashes.
 var (
@@ -135,14 +133,14 @@ func (b *bucket[V]) is(i int, k Key) bool {
 	if b.list[i].a != k.A {
 		return false
 	}
-	if !b.more {
+	if !b.more || b.rest == nil {
 		return k.B == 0 && k.S == ""
 	}
 	return b.rest[i].b == k.B && b.rest[i].s == k.S
 }
 
 func (b *bucket[V]) key(i int) Key {
-	if !b.more {
+	if !b.more || b.rest == nil {
 		return Key{A: b.list[i].a}
 	}
 	return Key{b.list[i].a, b.rest[i].b, b.rest[i].s}
@@ -165,12 +163,15 @@ func (b *bucket[V]) add(k Key, h uint64) place[V] {
 		b.list = append(make([]entry[V], 0, size), b.list...)
 	}
 	b.list = append(b.list, entry[V]{a: k.A})
+	if b.more && b.long != nil {
+		b.long = append(b.long, nil)
+	}
 	switch {
-	case b.more:
-		b.rest = append(b.rest, rest{b: k.B, s: k.S})
+	case b.more && b.rest != nil:
+		b.rest = append(b.rest, rest{k.B, k.S})
 	case k.B != 0 || k.S != "":
-		b.begin()
-		b.rest[i] = rest{b: k.B, s: k.S}
+		b.rest, b.more = make([]rest, len(b.list), cap(b.list)), true
+		b.rest[i] = rest{k.B, k.S}
 	}
 	b.setTag(i, h&0xff)
 	return place[V]{b, i}
@@ -196,6 +197,11 @@ func room[T any](from []T, size int) []T {
 		return nil
 	}
 	return append(make([]T, 0, size), from...)
+}
+
+// takeRoom copies what a bucket has, with room for so many keys.
+func (b *bucket[V]) takeRoom(size int) {
+	b.list, b.rest, b.long = room(b.list, size), room(b.rest, size), room(b.long, size)
 }
 
 func (m *hashed[V]) len() int {
@@ -237,7 +243,7 @@ func (m *hashed[V]) bucket(h uint64) *bucket[V] {
 	if b.owner != m.owner {
 		c := *b
 		c.owner = m.owner
-		c.list, c.rest = room(b.list, cap(b.list)), room(b.rest, cap(b.list))
+		c.takeRoom(cap(b.list))
 		b = &c
 		m.set(h, b)
 	}
@@ -301,8 +307,11 @@ func (m *hashed[V]) split(h uint64, b *bucket[V]) {
 // move moves key i to the place of another one that comes before it, or is gone.
 func (b *bucket[V]) move(to, i int, h uint64) {
 	b.list[to] = b.list[i]
-	if b.more {
+	if b.more && b.rest != nil {
 		b.rest[to] = b.rest[i]
+	}
+	if b.more && b.long != nil {
+		b.long[to] = b.long[i]
 	}
 	b.setTag(to, h&0xff)
 }
@@ -311,9 +320,13 @@ func (b *bucket[V]) move(to, i int, h uint64) {
 func (b *bucket[V]) cut(i int) {
 	clear(b.list[i:])
 	b.list = b.list[:i]
-	if b.more {
+	if b.more && b.rest != nil {
 		clear(b.rest[i:])
 		b.rest = b.rest[:i]
+	}
+	if b.more && b.long != nil {
+		clear(b.long[i:])
+		b.long = b.long[:i]
 	}
 }
 
@@ -323,7 +336,7 @@ func (m *hashed[V]) delete(k Key) {
 	b := m.bucket(h)
 	b.remove(b.find(k, h))
 	if n := len(b.list); n < cap(b.list)/4 {
-		b.list, b.rest = room(b.list, 2*n), room(b.rest, 2*n)
+		b.takeRoom(2 * n)
 		m.join(h, b)
 	}
 	m.n--

@@ -1,6 +1,9 @@
 package cells
 
-import "testing"
+import (
+	"testing"
+	"unsafe"
+)
 
 // These come first: with a bug of buckets, the tests of tables may not end.
 
@@ -12,6 +15,17 @@ func beginning(first uint64, length, n int) (keys []Key) {
 		}
 	}
 	return keys
+}
+
+// What most accesses of a bucket need is in one line of the cache, and the allocator places buckets at the beginning of
+// one.
+func TestTableBucketsBeginWithALine(t *testing.T) {
+	const line = 64
+	var b bucket[short]
+	at, size := unsafe.Offsetof(b.rest), unsafe.Sizeof(b)
+	if unsafe.Sizeof(uintptr(0)) == 8 && (at != line || size != 2*line) {
+		t.Errorf("a bucket has %d bytes, the first line %d", size, at)
+	}
 }
 
 // A bucket is divided while the directory distinguishes more bits than it.

@@ -42,10 +42,8 @@ func (k Key) Append(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(k.S))), k.S...)
 }
 
-// rest is a key without A, and the pointer of a value. Most keys are one number, most values are short, and their rest
-// is {}.
+// rest is a key without A. Most keys are one number, and have the rest {}.
 type rest struct {
 	b uint64
 	s string
-	p *byte
 }

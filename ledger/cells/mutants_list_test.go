@@ -33,7 +33,7 @@ var mutants = []mutation.Bug{
 	{Name: "long values are lost where a bucket is divided", File: "ledger/cells/hashed.go",
 		Before: "	to.setLong(place[V]{from, i}.long())\n", After: ""},
 	{Name: "long values stay where their keys are not", File: "ledger/cells/hashed.go",
-		Before: "		b.rest[to] = b.rest[i]\n", After: "		b.rest[to].b, b.rest[to].s = b.rest[i].b, b.rest[i].s\n"},
+		Before: "		b.long[to] = b.long[i]\n", After: ""},
 	{Name: "a short value keeps the pointer of a long one", File: "ledger/cells/value.go",
 		Before: "	to.setLong(v.p)\n", After: "	if v.p != nil {\n		to.setLong(v.p)\n	}\n"},
 	{Name: "a new key has no place in the order", File: "ledger/cells/hashed.go",

@@ -89,8 +89,10 @@ func checkHashed[V any](t *testing.T, m *hashed[V]) {
 				t.Fatalf("key %v is in another bucket, or not found there", b.key(j))
 			}
 		}
-		if b.more != (b.rest != nil) || b.more && len(b.rest) != len(b.list) {
-			t.Fatalf("a bucket of %d keys has the rest of %d, more: %v", len(b.list), len(b.rest), b.more)
+		if b.more != (b.rest != nil || b.long != nil) || b.rest != nil && len(b.rest) != len(b.list) ||
+			b.long != nil && len(b.long) != len(b.list) {
+			t.Fatalf("a bucket of %d keys has the rest of %d and pointers of %d, more: %v", len(b.list), len(b.rest),
+				len(b.long), b.more)
 		}
 		total += len(b.list)
 		i += width
