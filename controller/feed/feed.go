@@ -144,11 +144,12 @@ func (f *Feed) Set(items []Item, counters bool, events []*api.Event) {
 		f.events = append(f.events, c)
 	}
 	f.events = f.events[max(0, len(f.events)-maxEvents):]
-	if len(changes) > 0 || f.revision == 0 || f.missed {
+	news := len(changes) > 0 || f.revision == 0 || f.missed
+	if news {
 		f.publish(changes)
+	}
+	if news || f.resting {
 		f.stir(hurry || f.resting)
-	} else if f.resting {
-		f.stir(true)
 	}
 	if f.resting = false; f.missed {
 		f.whole, f.missed = f.revision, false

@@ -62,6 +62,19 @@ func watch(t interface{ Fatal(...any) }, f *Feed, id string, revision uint64, of
 	return &watcher{Cursor: c}
 }
 
+// waiting returns watchers that have read all that there is.
+func waiting(t *testing.T, f *Feed, n int) (list []*watcher) {
+	t.Helper()
+	for range n {
+		w := watch(t, f, "", 0)
+		if err := w.read(2); err != nil { // the second time it waits
+			t.Fatal(err)
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
 // Whoever reads all changes knows what there is, whenever he began, and however slowly he read before. Events come in
 // order and without a gap.
 func TestWatchersKnowAll(t *testing.T) {
@@ -259,14 +272,7 @@ func TestSlowWatcher(t *testing.T) {
 func TestWake(t *testing.T) {
 	f := New("f")
 	f.Set([]Item{thing("a", 1, 1)}, true, nil)
-	var watchers []*watcher
-	for range 6 {
-		w := watch(t, f, "", 0)
-		if err := w.read(2); err != nil { // the second time it waits
-			t.Fatal(err)
-		}
-		watchers = append(watchers, w)
-	}
+	watchers := waiting(t, f, 6)
 	watchers[5].leave()
 	f.Set([]Item{thing("a", 2, 1)}, true, nil)
 	<-f.News()
@@ -291,14 +297,7 @@ func TestWake(t *testing.T) {
 func TestWakeForCounters(t *testing.T) {
 	f := New("f")
 	f.Set([]Item{thing("a", 1, 1)}, true, nil)
-	var watchers []*watcher
-	for range 8 {
-		w := watch(t, f, "", 0)
-		if err := w.read(2); err != nil { // the second time it waits
-			t.Fatal(err)
-		}
-		watchers = append(watchers, w)
-	}
+	watchers := waiting(t, f, 8)
 	f.Set([]Item{thing("a", 1, 2)}, true, nil)
 	for i, want := range []int{1, 2, 5, 8} {
 		if i == 2 {
