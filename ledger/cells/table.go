@@ -319,31 +319,36 @@ func (t *Table) FieldsInParts(cell Key) func() ([]Key, bool) {
 // All yields everything, in any order, as it is when the loop begins. The body may change the table.
 func (t *Table) All() iter.Seq2[[2]Key, []byte] {
 	return func(yield func([2]Key, []byte) bool) {
-		t.each(func(at [2]Key, v value) bool { return yield(at, t.bytes(v)) })
+		defer t.endLoop(t.loop())
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, t.bytes(v)) }) {
+				return
+			}
+		}
 	}
 }
 
 // Scan is All without allocating: a value is valid until the next one is yielded.
 func (t *Table) Scan() iter.Seq2[[2]Key, []byte] {
 	return func(yield func([2]Key, []byte) bool) {
+		defer t.endLoop(t.loop())
 		var room [8]byte
-		t.each(func(at [2]Key, v value) bool { return yield(at, v.in(&room)) })
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, v.in(&room)) }) {
+				return
+			}
+		}
 	}
 }
 
 // Sizes yields the fields of all cells as All does, and how many bytes the value of each has.
 func (t *Table) Sizes() iter.Seq2[[2]Key, int] {
 	return func(yield func([2]Key, int) bool) {
-		t.each(func(at [2]Key, v value) bool { return yield(at, v.len()) })
-	}
-}
-
-// each passes everything to do, as All, until that returns false.
-func (t *Table) each(do func([2]Key, value) bool) {
-	defer t.endLoop(t.loop())
-	for cell, at := range t.cells.all() {
-		if !at.v().all(func(k Key, v value) bool { return do([2]Key{cell, k}, v) }) {
-			return
+		defer t.endLoop(t.loop())
+		for cell, at := range t.cells.all() {
+			if !at.v().all(func(k Key, v value) bool { return yield([2]Key{cell, k}, v.len()) }) {
+				return
+			}
 		}
 	}
 }
