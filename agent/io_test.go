@@ -275,7 +275,10 @@ func TestRefusedWhileEventsWait(t *testing.T) {
 		conn.Write(append(experimenter.Stream{ID: 1, Kind: experimenter.StreamData, Number: uint32(len(b))}.Append(nil),
 			b...))
 	}
-	await.Until(t, "there is much to write", func() bool { return b.status().HeldBytes > 1<<20 })
+	await.Until(t, "there is much to write, on a stream", func() bool {
+		s := b.status()
+		return s.HeldBytes > 1<<20 && s.Controllers == 1
+	})
 	hello, role := of13.NewHello(of13.VersionsOf(of13.Version)),
 		of13.RoleRequest{Role: of13.RoleMaster, GenerationID: 1}
 	say(role.Append(hello.Append(nil, 1), 2))
