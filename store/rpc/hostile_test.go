@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
@@ -117,26 +118,28 @@ func TestStreamsAreGivenBack(t *testing.T) {
 
 // A peer behind a slow link takes longer than patience for a frame, and reads something all the time.
 func TestSlowPeer(t *testing.T) {
-	const patience = 200 * time.Millisecond
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	defer theirs.Close()
-	f := newFrameConn(ours, nil, patience, 0)
-	frame := make([]byte, 4*maxPiece)
-	sent := make(chan error, 1)
-	go func() { sent <- f.send(frame) }()
-	for range 4 {
-		time.Sleep(patience / 2)
-		if _, err := io.CopyN(io.Discard, theirs, maxPiece); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 200 * time.Millisecond
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		f := newFrameConn(ours, nil, patience, 0)
+		frame := make([]byte, 4*maxPiece)
+		sent := make(chan error, 1)
+		go func() { sent <- f.send(frame) }()
+		for range 4 {
+			time.Sleep(patience - 1)
+			if _, err := io.CopyN(io.Discard, theirs, maxPiece); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := io.CopyN(io.Discard, theirs, 4); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, err := io.CopyN(io.Discard, theirs, 4); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-sent; err != nil {
-		t.Error(err)
-	}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A body before the upgrade would be taken for frames.
