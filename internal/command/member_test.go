@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/controller"
+	waiting "github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
@@ -257,17 +259,26 @@ func TestRegroupCommand(t *testing.T) {
 	}
 }
 
+// writer is a function that is told what is written.
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }
+
 // TestWaitingSaysForWhom: a command that waits for a cluster that is down says after a second what it waits for, and
 // whom it asked.
 func TestWaitingSaysForWhom(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), waiting.Limit)
 	defer cancel()
-	_, _, stderr := invoke(ctx, "member", "list", "--config",
-		writeCluster(t, strings.ReplaceAll(clusterText, "8653", "1")))
+	var first []byte // what it says before it is told to end
+	root := Root()
+	root.SetErr(writer(func(b []byte) { first = bytes.Clone(b); cancel() }))
+	began := time.Now()
+	execute(ctx, root, []string{"member", "list", "--config",
+		writeCluster(t, strings.ReplaceAll(clusterText, "8653", "1"))}, io.Discard)
 	const says = "holdfast: waiting for a controller that leads; c1: dial tcp 127.0.0.1:1: connect: connection " +
 		"refused\n"
-	if !strings.HasPrefix(stderr, says) || strings.Count(stderr, "waiting") != 1 {
-		t.Errorf("it says %q", stderr)
+	if took := time.Since(began); string(first) != says || took < time.Second {
+		t.Errorf("it says %q after %v", first, took)
 	}
 }

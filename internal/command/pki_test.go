@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	waiting "github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 )
@@ -133,7 +134,7 @@ func TestVswitchTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waiting.Limit)); err != nil {
 		t.Fatal(err)
 	}
 	hello := make([]byte, 2)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	waiting "github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/spf13/cobra"
 )
 
@@ -242,18 +243,14 @@ func TestAgent(t *testing.T) {
 		ended <- code
 	}()
 	var conn net.Conn
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if conn, err = net.Dial("tcp", address); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	waiting.Until(t, "the agent to listen", func() bool {
+		conn, err = net.Dial("tcp", address)
+		return err == nil
+	})
 	defer conn.Close()
 	conn.Write([]byte{4, 0, 0, 8, 0, 0, 0, 1}) // HELLO
 	hello := make([]byte, 2)
-	conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(waiting.Limit))
 	if _, err := conn.Read(hello); err != nil || hello[1] != 0 {
 		t.Errorf("the agent says %x, %v", hello, err)
 	}
