@@ -82,6 +82,7 @@ type fakeSwitch struct {
 	done  chan struct{}
 }
 
+// dialSwitch connects a switch, and returns at the end of its handshake, or when the agent has refused it.
 func dialSwitch(t *testing.T, addr string, dpid uint64) *fakeSwitch {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -91,8 +92,21 @@ func dialSwitch(t *testing.T, addr string, dpid uint64) *fakeSwitch {
 	s := &fakeSwitch{conn: conn, ready: make(chan struct{}), done: make(chan struct{})}
 	go s.run(dpid)
 	t.Cleanup(func() { conn.Close(); <-s.done })
-	<-s.ready
+	select {
+	case <-s.ready:
+	case <-s.done:
+	}
 	return s
+}
+
+// ended reports whether the connection has ended.
+func (s *fakeSwitch) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s *fakeSwitch) run(dpid uint64) {

@@ -44,6 +44,7 @@ func TestManyDatapaths(t *testing.T) {
 		return 0
 	}
 	early := dialSwitch(t, b.addr, 7)
+	await.Until(t, "the first switch to be up", func() bool { return events(7) == 1 })
 	for round := range 3 { // 60 datapath ids, of which 8 can be connected, and 16 remembered
 		up, stop := claim(t, b.addr, 100*(round+1), 20)
 		await.Until(t, "the attackers to be there", up)

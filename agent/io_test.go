@@ -311,14 +311,7 @@ func TestLostLog(t *testing.T) {
 		t.Errorf("the other master is connected; status %+v", s)
 	}
 	old.stop()
-	await.Until(t, "the switch's connection is closed", func() bool {
-		select {
-		case <-sw.done:
-			return true
-		default:
-			return false
-		}
-	})
+	await.Until(t, "the switch's connection is closed", sw.ended)
 	dialSwitch(t, b.addr, 7)
 	other.want(t, "up")
 	if s := b.status(); experimenter.Term(s.Generation) != 10 || s.Master != fresh.addr {
@@ -442,7 +435,7 @@ func TestOldSwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(await.Limit))
 	conn.Write(message10(openflow.TypeHello, 1, nil))
 	in := ofconn.NewReader(conn)
 	outs := 0
@@ -485,7 +478,7 @@ func TestSwitchThatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(await.Limit))
 	for in, seen := ofconn.NewReader(conn), 0; seen < 2; {
 		batch, err := in.Next()
 		if err != nil {

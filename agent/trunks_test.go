@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/internal/await"
-	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 // A switch that is forgotten while its agent dials a controller for it does not end that for the others.
@@ -35,19 +34,25 @@ func TestForgottenWhileDialling(t *testing.T) {
 			}
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}})
-	knows := func(id openflow.DatapathID) bool {
-		return slices.ContainsFunc(b.agent.Status(), func(s agent.Status) bool { return s.Switch == id })
+	knows := func(id uint64) bool {
+		return slices.ContainsFunc(b.agent.Status(), func(s agent.Status) bool { return uint64(s.Switch) == id })
+	}
+	connected := func() bool {
+		return slices.ContainsFunc(b.agent.Status(), func(s agent.Status) bool { return s.Connected })
 	}
 	for id := uint64(7); id <= 9; id++ { // the third takes the place of the first
-		sw := dialSwitch(t, b.addr, id)
+		var sw *fakeSwitch
+		await.Until(t, "a place", func() bool { // the last one has it for a moment after it is away
+			sw = dialSwitch(t, b.addr, id)
+			await.Until(t, "it is up, or refused", func() bool { return connected() || sw.ended() })
+			return connected()
+		})
 		if id == 7 {
 			await.End(t, "dialling", dials) // the others wait for the same connection
 		}
 		if id < 9 {
 			sw.conn.Close()
-			await.Until(t, "it is away", func() bool {
-				return !slices.ContainsFunc(b.agent.Status(), func(s agent.Status) bool { return s.Connected })
-			})
+			await.Until(t, "it is away", func() bool { return !connected() })
 		}
 	}
 	await.Until(t, "the first one is forgotten", func() bool { return !knows(7) && knows(8) && knows(9) })
