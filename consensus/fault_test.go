@@ -134,8 +134,8 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 		if s.Index != last.Index || len(s.State) != len(state) || binary.BigEndian.Uint64(s.State) != last.Index {
 			t.Errorf("snapshot at %d of %d bytes", s.Index, len(s.State))
 		}
-	case <-time.After(10 * time.Second):
-		t.Fatal("no snapshot within 10s")
+	case <-time.After(await.Limit):
+		t.Fatalf("no snapshot within %v", await.Limit)
 	}
 	settle(t, leader, []*owner{again})
 	for _, p := range leader.n.Status().Peers {
@@ -200,7 +200,7 @@ func TestChangeMembers(t *testing.T) {
 		owners = append(owners, start(t, cfg))
 	}
 	leader := leaderOf(t, owners...)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	settle(t, leader, owners)
 
@@ -276,11 +276,7 @@ func TestLostLog(t *testing.T) {
 	}
 	cfgs[blank].Listener = l
 	again := start(t, cfgs[blank])
-	select {
-	case <-again.ended:
-	case <-time.After(10 * time.Second):
-		t.Fatal("it goes on")
-	}
+	await.End(t, "it", again.ended)
 	var lost *LostLogError
 	if err := again.n.Err(); !errors.As(err, &lost) || !strings.Contains(err.Error(), "add it again under a new id") {
 		t.Errorf("%v", err)

@@ -282,11 +282,7 @@ func TestFaultOfLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	for group, o := range owners {
-		select {
-		case <-o.ended:
-		case <-time.After(10 * time.Second):
-			t.Fatalf("group %d goes on", group)
-		}
+		await.End(t, fmt.Sprint("group ", group), o.ended)
 		if err := o.n.Err(); !errors.Is(err, errFaulty) || len(o.entries) > 0 {
 			t.Errorf("group %d has stopped with %d entries because of %v", group, len(o.entries), err)
 		}

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -252,7 +252,7 @@ func TestDrainNode(t *testing.T) {
 	for _, cfg := range configs(t, 3) {
 		owners = append(owners, start(t, cfg))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	first := leaderOf(t, owners...)
 	settle(t, first, owners)
@@ -298,7 +298,7 @@ func TestRemovedHears(t *testing.T) {
 	if err := owners[gone].close(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	if err := leader.n.ChangeMembers(ctx, MemberChange{Remove: []uint64{cfgs[gone].HostConfig.ID}}); err != nil {
 		t.Fatal(err)
@@ -403,11 +403,7 @@ func TestStrangerStops(t *testing.T) {
 	wrong.HostConfig.ID, wrong.Listener, wrong.Members = 7, l, maps.Clone(wrong.Members)
 	wrong.Members[7], wrong.Members[8] = l.Addr().String(), "127.0.0.1:1"
 	stranger := start(t, wrong)
-	select {
-	case <-stranger.ended:
-	case <-time.After(10 * time.Second):
-		t.Fatal("it goes on")
-	}
+	await.End(t, "it", stranger.ended)
 	if err := stranger.n.Err(); !errors.Is(err, ErrStranger) {
 		t.Errorf("it ended because %v", err)
 	}

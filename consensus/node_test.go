@@ -84,13 +84,7 @@ func (o *owner) close() error { return errors.Join(o.n.Close(), o.host.Close()) 
 
 func (o *owner) entry(t testing.TB) Entry {
 	t.Helper()
-	select {
-	case e := <-o.entries:
-		return e
-	case <-time.After(10 * time.Second):
-		t.Fatal("no entry within 10s")
-		return Entry{}
-	}
+	return await.End(t, "the wait for an entry", o.entries)
 }
 
 // leads waits until the node leads, and returns the term.
@@ -107,17 +101,17 @@ type leadership struct {
 // leaderOf waits until one of the owners leads.
 func leaderOf(t testing.TB, owners ...*owner) leadership {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
+	var found leadership
+	await.Until(t, "a leader", func() bool {
 		for _, o := range owners {
 			if term := o.n.leading.Load(); term != 0 {
-				return leadership{o, term}
+				found = leadership{o, term}
+				return true
 			}
 		}
-		time.Sleep(200 * time.Microsecond)
-	}
-	t.Fatal("nobody leads within 10s")
-	return leadership{}
+		return false
+	})
+	return found
 }
 
 func listen(t testing.TB) net.Listener {
@@ -230,7 +224,7 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}
 	to := leader.n.cfg.ID%3 + 1
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Limit)
 	defer cancel()
 	if err := leader.n.Transfer(ctx, to); err != nil {
 		t.Fatal(err)

@@ -276,7 +276,7 @@ func (s *testCluster) quiet() {
 func (s *testCluster) run(switches int, d time.Duration) load.Result {
 	s.t.Helper()
 	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d,
-		Drain: 10 * time.Second, Dial: load.TCP(s.agent.String())})
+		Drain: await.Limit, Dial: load.TCP(s.agent.String())})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -558,11 +558,7 @@ func TestFaultOfLog(t *testing.T) {
 	if err := node.ChangeMembers(t.Context(), change); !errors.Is(err, errBroken) {
 		t.Errorf("an entry that was not saved: %v", err)
 	}
-	select {
-	case <-c.Done():
-	case <-time.After(10 * time.Second):
-		t.Fatal("it goes on")
-	}
+	await.End(t, "it", c.Done())
 	if err := c.Err(); !errors.Is(err, errBroken) || strings.Count(err.Error(), errBroken.Error()) != 1 {
 		t.Errorf("got %v", err)
 	}

@@ -163,7 +163,7 @@ func (b *bed) dial() *endpoint {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(await.Limit))
 	b.t.Cleanup(func() { conn.Close() })
 	return &endpoint{t: b.t, Conn: conn, in: ofconn.NewReader(conn)}
 }

@@ -235,7 +235,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, say)
-		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(await.Limit))
 		if _, err := io.ReadAll(conn); err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Errorf("still connected after %q", say)
 		}

@@ -89,7 +89,7 @@ func server(t *testing.T, c *mtls.Credentials, p mtls.Policy) (addr string, errs
 // talk sends a word and waits for the echo.
 func talk(conn net.Conn) error {
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Limit)); err != nil {
 		return err
 	}
 	if _, err := conn.Write([]byte("word")); err != nil {
@@ -100,7 +100,7 @@ func talk(conn net.Conn) error {
 }
 
 func dial(t *testing.T, c *mtls.Credentials, addr string, p mtls.Policy) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
 	conn, err := c.Dial(ctx, addr, p)
 	if err != nil {
@@ -210,7 +210,7 @@ func TestPlainPeers(t *testing.T) {
 	_, err = conn.Write([]byte{4, 0, 0, 8, 0, 0, 0, 1}) // HELLO
 	check(t, err)
 	says(t, "server", <-errs, "it does not speak TLS", "set-ssl")
-	check(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	check(t, conn.SetDeadline(time.Now().Add(await.Limit)))
 	if _, err := ofconn.NewReader(conn).Next(); !errors.Is(err, ofconn.ErrTLS) {
 		t.Errorf("a switch without TLS gets %v", err)
 	}
@@ -321,7 +321,7 @@ func TestLoadMistakes(t *testing.T) {
 func dialUntil(t *testing.T, what string, c *mtls.Credentials, addr string, p mtls.Policy) {
 	t.Helper()
 	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err = dial(t, c, addr, p); err == nil {
 			return
 		}
