@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/store"
 	"github.com/holdfast-sdn/holdfast/store/rpc"
@@ -108,10 +109,12 @@ func TestNoStoreAfterExecution(t *testing.T) {
 	c := serve(t, 1)
 	c.healthy.Store(true)
 	var lose atomic.Bool
+	var held atomic.Int64 // executed, and not answered
 	release := make(chan struct{})
 	_, h := rpc.New().Serve(backend(func(ctx context.Context, q ledger.Call) ([]byte, error) {
 		answer, err := c.call(ctx, q)
 		if lose.Load() {
+			held.Add(1)
 			<-release
 			return nil, ledger.ErrUnanswered
 		}
@@ -127,16 +130,14 @@ func TestNoStoreAfterExecution(t *testing.T) {
 	}
 	lose.Store(true)
 	var calling sync.WaitGroup
-	for i := range store.Window {
+	for i := range int64(store.Window) {
 		calling.Go(func() { // a batch waits for no others
 			_, err := cl.Batch(t.Context(), []store.Op{add("t")}, []store.Op{add("t")})
 			if _, unknown := errors.AsType[*UnknownError](err); !unknown {
 				t.Errorf("it may be executed: %v", err)
 			}
 		})
-		for cl.waiting() <= i {
-			time.Sleep(time.Millisecond)
-		}
+		await.Until(t, "a batch to be executed", func() bool { return held.Load() > i })
 	}
 	lose.Store(false)
 	close(release)
