@@ -102,8 +102,10 @@ func TestWindowHoldsAndLossesMakeRoom(t *testing.T) {
 	if got, err = Run(context.Background(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	if got.Total.Lost == 0 || got.Total.Lost%10 != 0 || got.Total.Sent != 20+got.Total.Lost || got.Unanswered != 20 {
-		t.Errorf("%+v, %d unanswered", got.Total, got.Unanswered)
+	// The last ones of a switch may count as lost when it sends no more.
+	if n := got.Total; n.Lost == 0 || n.Lost%10 != 0 || n.Sent <= 20 || n.Sent != n.Lost+got.Unanswered ||
+		got.Unanswered > 20 {
+		t.Errorf("%+v, %d unanswered", n, got.Unanswered)
 	}
 }
 
