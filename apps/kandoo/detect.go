@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -77,7 +78,6 @@ type reading struct {
 func (k *kandoo) detect(a *app.App) {
 	at := func(id app.Switch) app.Cells { return app.Need(k.raised.Cell(id)) }
 	app.Handle(a, func(m app.SwitchUp) app.Cells { return at(m.Switch) }, k.switchUp)
-	app.Handle(a, func(m app.Timer) app.Cells { return at(polled(m)) }, k.poll)
 	app.Handle(a, func(m app.Reply) app.Cells { return at(m.Switch) }, k.reply)
 }
 
@@ -101,6 +101,13 @@ func (k *kandoo) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	tx.PassOn(up.Switch)
 	delete(k.readings, up.Switch)
 	return tx.SetTimer(up.Switch.String(), Interval, nil)
+}
+
+func (k *kandoo) timer(tx *app.Tx, t app.Timer) error {
+	if strings.HasPrefix(t.Name, ofPath) {
+		return k.late(tx, t)
+	}
+	return k.poll(tx, t)
 }
 
 // poll asks a switch for the counters of all entries. It is asked again when it has answered, or after a while.

@@ -12,6 +12,9 @@
 // So a frame takes the old path or the new one. When the flow is small again, or the path is cut, its entries are
 // removed, and the application that forwards has it again.
 //
+// A path that is not confirmed within patience is chosen again: the group of a switch forgets who has sent a command
+// when it has 1,024 newer transactions from other groups, and then the answer does not arrive.
+//
 // It measures no loss and no delay, and does not know how large links are.
 //
 //	GET /apps/kandoo/elephants: a list of Elephant
@@ -21,6 +24,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/paths"
@@ -67,6 +71,12 @@ type barrier struct {
 	XID    uint32
 }
 
+// ofPath begins the names of the root's timers. Those of switches are datapath ids.
+const ofPath = "path "
+
+// timer is the name of the timer that runs until the path is confirmed.
+func (e *elephant) timer() string { return fmt.Sprint(ofPath, e.Number) }
+
 // all is the one cell of each table of the root.
 const all = 0
 
@@ -103,6 +113,12 @@ func newApp(name string, detection ...app.TableOption) *app.App {
 	app.HandleEmitted(a, func(grown) app.Cells { return root }, k.grown)
 	app.HandleEmitted(a, func(shrunk) app.Cells { return root }, k.shrunk)
 	app.Handle(a, func(app.BarrierReply) app.Cells { return root }, k.confirmed)
+	app.Handle(a, func(m app.Timer) app.Cells {
+		if strings.HasPrefix(m.Name, ofPath) {
+			return root
+		}
+		return app.Need(k.raised.Cell(polled(m)))
+	}, k.timer)
 	app.HandleHTTP(a, "GET /elephants", func(app.Request) app.Cells { return root }, k.list)
 	k.detect(a)
 	// Behind the handler of the switch's actor, which removes entries. An emitted message would not do: by the event,
@@ -222,6 +238,9 @@ func (k *kandoo) route(tx *app.Tx, key string, e elephant) error {
 			e.Path, e.In = append(e.Path, app.PortOf(l.From)), append(e.In, l.To.Port)
 		}
 		e.Path = append(e.Path, to)
+		if err := tx.SetTimer(e.timer(), patience, []byte(key)); err != nil {
+			return err
+		}
 		for i := range e.Path[1:] {
 			k.install(tx, &e, i+1)
 			e.Waits = append(e.Waits, barrier{e.Path[i+1].Switch, tx.Send(e.Path[i+1].Switch, &of13.BarrierRequest{})})
@@ -279,6 +298,7 @@ func (k *kandoo) install(tx *app.Tx, e *elephant, i int) {
 
 // withdraw removes the entries of an elephant.
 func (k *kandoo) withdraw(tx *app.Tx, e *elephant) {
+	tx.CancelTimer(e.timer())
 	for _, p := range e.Path {
 		tx.FlowMod(p.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer,
 			Cookie: Cookie | uint64(e.Number), CookieMask: 1<<64 - 1, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
@@ -295,11 +315,22 @@ func (k *kandoo) confirmed(tx *app.Tx, m app.BarrierReply) error {
 		if e.Waits = slices.Delete(slices.Clone(e.Waits), i, i+1); len(e.Waits) == 0 {
 			k.install(tx, &e, 0)
 			e.Started = true
+			tx.CancelTimer(e.timer())
 		}
 		k.elephants.Put(tx, all, key, e)
 		return nil
 	}
 	return nil
+}
+
+// late gives an elephant whose path was not confirmed another one, or the same.
+func (k *kandoo) late(tx *app.Tx, t app.Timer) error {
+	e, known := k.elephants.Get(tx, all, string(t.Data))
+	if !known || e.timer() != t.Name {
+		return nil
+	}
+	k.withdraw(tx, &e)
+	return k.route(tx, string(t.Data), e)
 }
 
 func text(p app.PortOf) string { return fmt.Sprintf("%s:%d", p.Switch, p.Port) }

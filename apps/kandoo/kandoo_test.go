@@ -66,6 +66,30 @@ func TestLinkUp(t *testing.T) {
 	}
 }
 
+// An elephant whose path is not confirmed gets one anew, and two that are confirmed keep theirs.
+func TestAnswerIsLost(t *testing.T) {
+	w := newWorld(t, New(), 3, 1)
+	w.lost = 1
+	want := func(when string, ports ...app.Port) {
+		t.Helper()
+		if got := slices.Sorted(maps.Keys(w.elephants())); !slices.Equal(got, ports) {
+			t.Errorf("%s, elephants leave switch 1 by ports %v, want %v", when, got, ports)
+		}
+	}
+	w.run(5*time.Second, alice, bob)
+	if by := w.elephants(); by[1] && by[2] {
+		t.Fatal("an elephant is on a path that is not confirmed")
+	}
+	w.run(patience, alice, bob)
+	want("after a while", 1, 2)
+	w.lost = 1 // nothing is to be confirmed any more
+	w.run(patience, alice, bob)
+	want("later", 1, 2)
+	if w.lost == 0 {
+		t.Error("a path that was confirmed is made again")
+	}
+}
+
 // Two elephants get a path each. When a link is cut, both are on the other path. When they are small again, their
 // entries go. Every frame arrives once, in whatever order the switches execute their commands.
 func TestElephants(t *testing.T) {
