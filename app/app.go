@@ -51,6 +51,7 @@ type (
 type App struct {
 	name     string
 	tables   map[string]split
+	hosts    []string                            // maps of Ethernet addresses by switch, see Prefetch
 	handlers [256][]handler                      // of OpenFlow messages, by type
 	degraded [256][]handler                      // those of them that run without a majority
 	inputs   [ledger.Forgotten + 1][]handler     // of the other inputs, by ledger.InputKind
@@ -67,6 +68,7 @@ type App struct {
 	table    uint8 // of InTable; 0 without it
 	next     uint8 // of Before; 0 without it
 	tx       Tx
+	ahead    PacketIn // used by Prefetch
 }
 
 // handler decodes the input, and runs what the application gave to Handle.

@@ -92,6 +92,13 @@ func NewMap[K, F Key, V any](a *App, name string, options ...TableOption) Map[K,
 	if d.buckets > 0 || d.remembers > 0 {
 		panic(fmt.Sprintf("application %s: map %q has Buckets or Remembers: only a Table can have them", a.name, name))
 	}
+	var k K
+	var f F
+	if _, is := any(k).(Switch); is {
+		if _, is := any(f).(MAC); is {
+			a.hosts = append(a.hosts, name)
+		}
+	}
 	return Map[K, F, V]{newDictionary[V](a, name, d)}
 }
 

@@ -218,9 +218,12 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 	if peer == southbound.Agent { // it keeps them itself, so no standby compares them with the log
 		event = c.ledger.EventByDigest
 	}
-	for len(b.Messages) > 0 {
+	for prefetched := 0; len(b.Messages) > 0; prefetched-- {
 		if !c.room() {
 			return false, nil
+		}
+		if prefetched == 0 {
+			prefetched = c.ledger.Prefetch(id, b.Messages)
 		}
 		if current != nil && c.hold(now, id, current) {
 			return true, nil

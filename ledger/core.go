@@ -109,6 +109,8 @@ type Core struct {
 	tx    Tx    // reused: handlers run one at a time
 	input Input // likewise
 
+	prefetch prefetcher
+
 	immediate  bestEffortCommands // may be sent, not returned yet
 	ordered    bestEffortCommands // likewise, committed
 	committed  []touch            // likewise, numbered
@@ -147,8 +149,10 @@ func New(apps []Application, limits Limits) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Core{apps: apps, audience: newAudience(apps), answerers: answerers, limits: limits.withDefaults(),
-		levels: levelsOf(apps), degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}, nil
+	c := &Core{apps: apps, audience: newAudience(apps), answerers: answerers, limits: limits.withDefaults(),
+		levels: levelsOf(apps), degraded: degradedOf(apps), deaf: DeafOf(apps), state: newState()}
+	c.prefetch = newPrefetcher(c)
+	return c, nil
 }
 
 // answerersOf returns which application handles an emitted message alone.

@@ -164,7 +164,7 @@ func run(t *testing.T, b []byte) {
 	held := map[string]string{} // values that were read, and what they were
 	for len(s.b) > 0 {
 		cell, field := s.key(3+s.next(60)), s.key(3+s.next(250))
-		switch s.next(12) {
+		switch s.next(13) {
 		case 0, 1, 2, 3, 4, 5:
 			v := s.value()
 			switch s.next(3) {
@@ -196,6 +196,8 @@ func run(t *testing.T, b []byte) {
 			if v, ok := table.Get(cell, field); ok && len(held) < 1000 {
 				held[string(binary.AppendUvarint(nil, uint64(len(held))))+string(v)] = string(v)
 			}
+		case 12:
+			prefetchSome(table, cell, s)
 		}
 		v, ok := table.Get(cell, field)
 		if w, there := want[[2]Key{cell, field}]; ok != there || string(v) != w || ok && v == nil {
@@ -232,6 +234,18 @@ func writeTogether(table *Table, want plain, cell Key, v []byte, s *script) {
 		}
 	}
 	w.Do()
+}
+
+// prefetchSome prefetches some fields, which are there or not: it changes nothing.
+func prefetchSome(table *Table, cell Key, s *script) {
+	var p Prefetch
+	for range s.next(2 * MaxPrefetch) {
+		p.Add(table, cell, s.key(250))
+		if s.next(8) == 0 {
+			cell = s.key(60)
+		}
+	}
+	p.Do()
 }
 
 // moveCell moves a cell to another key, or to another table and back.
@@ -325,7 +339,11 @@ func TestManyKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			table, want := new(Table), plain{}
 			var w Writes
+			var p Prefetch
 			for i := range many {
+				if p.Add(table, Key{A: 1}, key(i*31)); p.Len() == MaxPrefetch/2 {
+					p.Do()
+				}
 				if !w.Add(table, Key{A: 1}, key(i), []byte(strconv.Itoa(i)), i%2 == 0) {
 					w.Do()
 				}

@@ -1,0 +1,24 @@
+package app
+
+import (
+	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
+)
+
+// Prefetch implements ledger.Prefetcher: who handles a packet looks up its sender and its receiver in maps that have
+// Ethernet addresses by switch.
+func (a *App) Prefetch(in *ledger.Input, row func(table string, cell, field ledger.Key)) {
+	if len(a.hosts) == 0 || len(in.Message) < openflow.HeaderLen || in.Message[1] != of13.TypePacketIn ||
+		len(a.handlers[of13.TypePacketIn]) == 0 {
+		return
+	}
+	p := &a.ahead
+	if p.decode(in) != nil {
+		return
+	}
+	for _, name := range a.hosts {
+		row(name, toKey(in.Switch), toKey(p.EthSrc()))
+		row(name, toKey(in.Switch), toKey(p.EthDst()))
+	}
+}

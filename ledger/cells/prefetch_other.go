@@ -1,0 +1,7 @@
+//go:build !amd64 && !arm64
+
+package cells
+
+import "unsafe"
+
+func prefetch(unsafe.Pointer) {}
