@@ -2,7 +2,6 @@ package onstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -21,7 +20,7 @@ type balancer struct{ base }
 // Member is a server of a pool.
 type Member = packet.Server
 
-// The tables of the balancer. The variants before Columned have whole entities in DefaultColumn, as JSON.
+// The tables of the balancer. The variants before Columned have whole entities in DefaultColumn, as CBOR.
 const (
 	vipAddressTable = "vip_addresses" // address → key of vipTable
 	vipTable        = "vips"
@@ -31,26 +30,26 @@ const (
 
 // vip is a virtual address.
 type vip struct {
-	Name     string `json:"name"`
-	MAC      string `json:"mac"`
-	Protocol string `json:"protocol"`
-	Port     string `json:"port"`
-	Pool     string `json:"pool"`
+	Name     string `cbor:"name"`
+	MAC      string `cbor:"mac"`
+	Protocol string `cbor:"protocol"`
+	Port     string `cbor:"port"`
+	Pool     string `cbor:"pool"`
 }
 
 // pool is who serves virtual addresses.
 type pool struct {
-	Name    string `json:"name"`
-	Method  string `json:"method"`
-	Members string `json:"members"` // their keys, separated by commas
-	Current int    `json:"current"` // the one that was chosen last
+	Name    string `cbor:"name"`
+	Method  string `cbor:"method"`
+	Members string `cbor:"members"` // their keys, separated by commas
+	Current int    `cbor:"current"` // the one that was chosen last
 }
 
 // member is a Member as it is stored.
 type member struct {
-	Address string `json:"address"`
-	MAC     string `json:"mac"`
-	Port    string `json:"port"`
+	Address string `cbor:"address"`
+	MAC     string `cbor:"mac"`
+	Port    string `cbor:"port"`
 }
 
 // whole reports whether entities are stored whole.
@@ -80,23 +79,23 @@ func AddVIP(ctx context.Context, a App, at netip.Addr, mac of13.MAC, members []M
 	id := "vip-" + at.String()
 	var keys []string
 	var ops []store.Op
-	put := func(table, key string, entity any, fields store.Columns) {
+	put := func(table, key string, whole, fields store.Columns) {
 		if b.variant.whole() {
-			value, _ := json.Marshal(entity) // these cannot fail
-			fields = store.Value(value)
+			fields = whole
 		}
 		ops = append(ops, store.Op{Kind: store.Create, Table: table, Key: key, Columns: fields})
 	}
 	for i, m := range members {
 		key, e := fmt.Sprint(id, "-", i), member{m.Address.String(), address(m.MAC), fmt.Sprint(uint32(m.Port))}
-		put(memberTable, key, e, columns("address", e.Address, "mac", e.MAC, "port", e.Port))
+		put(memberTable, key, pack(&e), columns("address", e.Address, "mac", e.MAC, "port", e.Port))
 		keys = append(keys, key)
 	}
 	p := pool{"pool of " + at.String(), "round robin", strings.Join(keys, ","), len(keys) - 1}
 	v := vip{"virtual address " + at.String(), address(mac), "any", "any", id}
-	put(poolTable, id, p, columns("name", p.Name, "method", p.Method, "members", p.Members, "current",
+	put(poolTable, id, pack(&p), columns("name", p.Name, "method", p.Method, "members", p.Members, "current",
 		strconv.Itoa(p.Current)))
-	put(vipTable, id, v, columns("name", v.Name, "mac", v.MAC, "protocol", v.Protocol, "port", v.Port, "pool", v.Pool))
+	put(vipTable, id, pack(&v), columns("name", v.Name, "mac", v.MAC, "protocol", v.Protocol, "port", v.Port, "pool",
+		v.Pool))
 	ops = append(ops, store.Op{Kind: store.Create, Table: vipAddressTable, Key: at.String(),
 		Columns: store.Value([]byte(id))})
 	if _, err := b.store.Do(ctx, ops...); err != nil && !is(err, store.Exists) {
@@ -177,7 +176,8 @@ func (b *balancer) toVIP(at, only string) []step {
 }
 
 func parseVIP(row *store.Row) (v vip, err error) {
-	return v, json.Unmarshal([]byte(text(row, store.DefaultColumn)), &v)
+	err = unpack(row, &v)
+	return v, err
 }
 
 // cachedVIP returns a virtual address of the cache; nil if it is none.
@@ -250,10 +250,11 @@ func (b *balancer) robin(ctx context.Context, args store.Columns) (member, error
 
 // next chooses the next member of a pool.
 func (b *balancer) next(ctx context.Context, row *store.Row) (m member, err error) {
-	p := pool{Members: text(row, "members")}
+	var p pool
 	if b.variant.whole() {
-		err = json.Unmarshal([]byte(text(row, store.DefaultColumn)), &p)
+		err = unpack(row, &p)
 	} else {
+		p.Members = text(row, "members")
 		p.Current, err = strconv.Atoi(text(row, "current"))
 	}
 	if err != nil {
@@ -269,11 +270,7 @@ func (b *balancer) replace(ctx context.Context, p pool, was *store.Row, chosen s
 	o := store.Op{Kind: store.Put, Table: poolTable, Key: was.Key, Condition: &store.Condition{Version: &was.Version}}
 	switch {
 	case b.variant.whole():
-		value, err := json.Marshal(p)
-		if err != nil {
-			return m, err
-		}
-		o.Columns = store.Value(value)
+		o.Columns = pack(&p)
 		if b.variant != Versions {
 			o.Condition = &store.Condition{Columns: was.Columns}
 		}
@@ -289,7 +286,8 @@ func (b *balancer) replace(ctx context.Context, p pool, was *store.Row, chosen s
 	case row == nil:
 		return m, fmt.Errorf("there is no member %q of the pool %q", chosen, was.Key)
 	case b.variant.whole():
-		return m, json.Unmarshal([]byte(text(row, store.DefaultColumn)), &m)
+		err = unpack(row, &m)
+		return m, err
 	}
 	return member{text(row, "address"), text(row, "mac"), text(row, "port")}, nil
 }

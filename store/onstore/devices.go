@@ -2,7 +2,6 @@ package onstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,7 +13,7 @@ import (
 // seen last.
 type devices struct{ base }
 
-// The tables of the device manager. The variants before Columned have whole devices in DefaultColumn, as JSON.
+// The tables of the device manager. The variants before Columned have whole devices in DefaultColumn, as CBOR.
 const (
 	deviceTable  = "devices"
 	macTable     = "macs"    // address of Ethernet → key of deviceTable
@@ -27,11 +26,11 @@ const (
 
 // device is a host.
 type device struct {
-	MAC    string `json:"mac"`
-	IP     string `json:"ip"`
-	Switch string `json:"switch"`
-	Port   string `json:"port"`
-	Seen   string `json:"seen"` // ms since 1970
+	MAC    string `cbor:"mac"`
+	IP     string `cbor:"ip"`
+	Switch string `cbor:"switch"`
+	Port   string `cbor:"port"`
+	Seen   string `cbor:"seen"` // ms since 1970
 }
 
 // Setup implements App.
@@ -102,21 +101,17 @@ func (d *devices) update(ctx context.Context, now device, was *store.Row) error 
 	switch {
 	case d.variant.whole():
 		var before device
-		if err := json.Unmarshal([]byte(text(was, store.DefaultColumn)), &before); err != nil {
+		if err := unpack(was, &before); err != nil {
 			return err
 		}
 		if now.IP == noAddress {
 			now.IP = before.IP
 		}
-		value, err := json.Marshal(now)
-		if err != nil {
-			return err
-		}
-		o.Columns = store.Value(value)
+		o.Columns = pack(&now)
 		if d.variant != Versions {
 			o.Condition = &store.Condition{Columns: was.Columns}
 		}
-		_, err = d.do(ctx, o)
+		_, err := d.do(ctx, o)
 		return d.indexed(ctx, err, before.IP, now.IP, was.Key)
 	default:
 		o.Kind, o.Columns = store.Update, now.changed(was)
@@ -158,11 +153,7 @@ func (d *devices) create(ctx context.Context, now device) error {
 	key := strconv.FormatInt(results[0].Value, 10)
 	fields := columns("mac", now.MAC, "ip", now.IP, "switch", now.Switch, "port", now.Port, seenColumn, now.Seen)
 	if d.variant.whole() {
-		value, err := json.Marshal(now)
-		if err != nil {
-			return err
-		}
-		fields = store.Value(value)
+		fields = pack(&now)
 	}
 	all := []store.Op{{Kind: store.Create, Table: deviceTable, Key: key, Columns: fields},
 		{Kind: store.Create, Table: macTable, Key: now.MAC, Columns: store.Value([]byte(key))}}

@@ -114,32 +114,46 @@ const maxGuesses = 10_000
 
 // guesses are the keys of rows to which other rows referred when they were read last.
 type guesses struct {
-	mu sync.Mutex // guards of
-	of map[reference]string
+	mu sync.Mutex                   // guards what follows
+	of map[string]map[string]string // by table and key
+	n  int
 }
-
-type reference struct{ table, key string }
 
 func (g *guesses) get(table, key string) (to string, is bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	to, is = g.of[reference{table, key}]
+	to, is = g.of[table][key]
 	return to, is
 }
 
 func (g *guesses) set(table, key, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r := reference{table, key}
-	before, is := g.of[r]
-	if is && before == to {
+	before, is := g.of[table][key]
+	switch {
+	case is && before == to:
 		return
+	case !is && g.n >= maxGuesses:
+		g.forgetOne()
 	}
-	if !is && len(g.of) >= maxGuesses {
-		for other := range g.of {
-			delete(g.of, other)
-			break
+	if !is {
+		g.n++
+	}
+	if g.of[table] == nil {
+		g.of[table] = map[string]string{}
+	}
+	g.of[table][key] = to
+}
+
+// forgetOne forgets any of them. g.mu is held.
+func (g *guesses) forgetOne() {
+	for table, keys := range g.of {
+		for key := range keys {
+			g.n--
+			if delete(keys, key); len(keys) == 0 {
+				delete(g.of, table)
+			}
+			return
 		}
 	}
-	g.of[r] = to
 }

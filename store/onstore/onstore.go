@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/codec"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
@@ -95,7 +96,7 @@ func New(name string, v Variant, s Store, cache Cache) (App, error) {
 	case !slices.Contains(variants, v):
 		return nil, fmt.Errorf("%s has no variant %q: use one of %v", name, v, variants)
 	}
-	b := base{store: s, cache: cache, variant: v, referred: &guesses{of: map[reference]string{}}}
+	b := base{store: s, cache: cache, variant: v, referred: &guesses{of: map[string]map[string]string{}}}
 	switch name {
 	case "learning":
 		return &learning{b}, nil
@@ -232,6 +233,21 @@ func columns(pairs ...string) store.Columns {
 		c = append(c, store.Column{Name: pairs[i], Value: values[from:len(values):len(values)]})
 	}
 	return c
+}
+
+// pack returns the column of an entity that is stored whole, as CBOR.
+func pack[T any](entity *T) store.Columns {
+	b, _ := codec.Of[T]().Append(nil, entity) // texts and numbers cannot fail
+	return store.Value(b)
+}
+
+// unpack decodes an entity that is stored whole.
+func unpack[T any](row *store.Row, entity *T) error {
+	b, _ := row.Columns.Get(store.DefaultColumn)
+	if err := codec.Of[T]().Parse(b, entity); err != nil {
+		return fmt.Errorf("row %q: %w", row.Key, err)
+	}
+	return nil
 }
 
 // address is how an address of Ethernet stands in keys and values.
