@@ -17,7 +17,7 @@ const (
 	lanes
 )
 
-// work is what one call of Batch waits for.
+// work is what one call of Batch waits for, or a part of what one of Together does.
 type work struct {
 	encoded           []byte
 	transactions, ops int // how many
@@ -29,12 +29,21 @@ type work struct {
 	givenUp  bool
 	outcomes []store.Outcome
 	err      error
-	done     chan struct{} // closed when it is answered
+	caller   *caller
+	only     caller // who waits for nothing else
+}
+
+// caller waits for work. It is woken once: when all of it is answered.
+type caller struct {
+	left int // how much is not answered
+	done chan struct{}
 }
 
 func (w *work) answer(outcomes []store.Outcome, err error) {
 	w.answered, w.outcomes, w.err = true, outcomes, err
-	close(w.done)
+	if w.caller.left--; w.caller.left == 0 {
+		close(w.caller.done)
+	}
 }
 
 // lane is work of one kind: what waits, and what is sent, in order.

@@ -163,7 +163,7 @@ func (e *UnknownError) Unwrap() error { return e.Err }
 // ends. The error is a *store.Error if the namespace refuses them, and has not changed; an *UnknownError; or another
 // one if nothing was executed, or only reads were.
 func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) {
-	w, err := newWork(ctx, ops)
+	w, err := newWork(ctx, nil, ops)
 	if err != nil {
 		return store.Outcome{}, err
 	}
@@ -175,9 +175,9 @@ func (c *Client) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error)
 // takes effect or is refused by itself. It returns what Do returns for each.
 func (c *Client) Together(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, []error) {
 	outcomes, errs := make([]store.Outcome, len(transactions)), make([]error, len(transactions))
-	list := make([]*work, 0, len(transactions))
+	list, by := make([]*work, 0, len(transactions)), &caller{done: make(chan struct{})}
 	for i, ops := range transactions {
-		w, err := newWork(ctx, ops)
+		w, err := newWork(ctx, by, ops)
 		if errs[i] = err; err == nil {
 			list = append(list, w)
 		}
@@ -195,7 +195,7 @@ func (c *Client) Together(ctx context.Context, transactions ...[]store.Op) ([]st
 // Batch executes transactions in order, at most store.MaxOps ops in all, and returns an outcome for each. A transaction
 // that is refused does not hold up the next. Its error is that of Do.
 func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store.Outcome, error) {
-	w, err := newWork(ctx, transactions...)
+	w, err := newWork(ctx, nil, transactions...)
 	if err != nil {
 		return nil, err
 	}
@@ -203,15 +203,19 @@ func (c *Client) Batch(ctx context.Context, transactions ...[]store.Op) ([]store
 	return c.wait(ctx, w)
 }
 
-// newWork returns work that is to be put, and then waited for.
-func newWork(ctx context.Context, transactions ...[]store.Op) (*work, error) {
-	w := &work{transactions: len(transactions), done: make(chan struct{})}
+// newWork returns work that is to be put, and then waited for. by is who waits for other work too; nil: nobody does.
+func newWork(ctx context.Context, by *caller, transactions ...[]store.Op) (*work, error) {
+	w := &work{transactions: len(transactions), caller: by}
+	if by == nil {
+		w.only.done, w.caller = make(chan struct{}), &w.only
+	}
 	if err := w.encode(transactions); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("nothing was sent: %w", context.Cause(ctx))
 	}
+	w.caller.left++
 	return w, nil
 }
 
@@ -230,8 +234,13 @@ func (c *Client) put(list ...*work) {
 
 // wait waits for work that was put.
 func (c *Client) wait(ctx context.Context, w *work) ([]store.Outcome, error) {
+	select { // it costs much less than the next one
+	case <-w.caller.done:
+		return w.outcomes, w.err
+	default:
+	}
 	select {
-	case <-w.done:
+	case <-w.caller.done:
 		return w.outcomes, w.err
 	case <-ctx.Done():
 	case <-c.ended:
