@@ -12,7 +12,7 @@ type Prefetch struct {
 	n    int
 }
 
-// MaxPrefetch is how many fields are looked for togethep.
+// MaxPrefetch is how many fields are looked for together.
 const MaxPrefetch = 64
 
 // look is a field, and where it will probably be.
