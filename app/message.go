@@ -37,9 +37,11 @@ func (p *PacketIn) EthSrc() (a MAC) {
 func (*PacketIn) input() (ledger.InputKind, uint8) { return ledger.Message, of13.TypePacketIn }
 func (p *PacketIn) decode(in *ledger.Input) error {
 	p.Switch = in.Switch
-	err := p.PacketIn.Decode(in.Message)
+	if err := p.PacketIn.Decode(in.Message); err != nil {
+		return err // the match is that of an earlier message, whose buffer may be in use again
+	}
 	p.InPort, _ = p.Match.InPort()
-	return err
+	return nil
 }
 
 // PortStatus says that a port was added, removed or changed.

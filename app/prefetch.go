@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// Prefetch implements ledger.Prefetcher: who handles a packet looks up its sender and its receiver in maps that have
+// Prefetch implements ledger.Prefetcher: most handlers of packets look up the sender and the receiver in maps that have
 // Ethernet addresses by switch.
 func (a *App) Prefetch(in *ledger.Input, row func(table string, cell, field ledger.Key)) {
 	if len(a.hosts) == 0 || len(in.Message) < openflow.HeaderLen || in.Message[1] != of13.TypePacketIn ||
@@ -21,4 +21,5 @@ func (a *App) Prefetch(in *ledger.Input, row func(table string, cell, field ledg
 		row(name, toKey(in.Switch), toKey(p.EthSrc()))
 		row(name, toKey(in.Switch), toKey(p.EthDst()))
 	}
+	*p = PacketIn{} // it would keep the buffer of the message
 }

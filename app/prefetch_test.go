@@ -44,3 +44,20 @@ func TestPrefetch(t *testing.T) {
 		}
 	}
 }
+
+// The buffer of an earlier packet is in use again when a damaged one comes.
+func TestDamagedPacketAfterAnother(t *testing.T) {
+	a := app.New("a")
+	app.NewMap[app.Switch, app.MAC, app.Port](a, "hosts")
+	app.Handle(a, nil, func(*app.Tx, app.PacketIn) error { return nil })
+	row := func(string, ledger.Key, ledger.Key) {}
+	p := of13.PacketIn{BufferID: of13.NoBuffer, Match: of13.Match(nil).WithInPort(1),
+		Data: []byte{2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 9, 8, 0}}
+	buffer := p.Append(nil, 0)
+	damaged := []byte{4, of13.TypePacketIn, 0, 8, 0, 0, 0, 0}
+	a.Prefetch(&ledger.Input{Kind: ledger.Message, Switch: 5, Message: buffer}, row)
+	for i := range buffer {
+		buffer[i] = 0xff
+	}
+	a.Prefetch(&ledger.Input{Kind: ledger.Message, Switch: 5, Message: damaged}, row)
+}

@@ -218,15 +218,16 @@ func (c *Core) executeBatch(now time.Time, b *southbound.Batch, s Session) (fini
 	if peer == southbound.Agent { // it keeps them itself, so no standby compares them with the log
 		event = c.ledger.EventByDigest
 	}
-	for prefetched := 0; len(b.Messages) > 0; prefetched-- {
+	// ahead is for how many messages rows are prefetched
+	for ahead := 0; len(b.Messages) > 0; ahead-- {
 		if !c.room() {
 			return false, nil
 		}
-		if prefetched == 0 {
-			prefetched = c.ledger.Prefetch(id, b.Messages)
-		}
 		if current != nil && c.hold(now, id, current) {
 			return true, nil
+		}
+		if ahead == 0 {
+			ahead = c.ledger.Prefetch(id, b.Messages)
 		}
 		msg, rest, err := openflow.Next(b.Messages)
 		if err != nil {

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"math"
+
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -21,28 +23,36 @@ type prefetcher struct {
 	app   string                              // whose rows are added
 	rows  cells.Prefetch
 	input Input
-	rest  int // calls of Core.Prefetch that do nothing, because the last one has found no row of a large table
+	none  int // messages since the last row of a large table
+	rest  int // calls of Core.Prefetch that do nothing, because there was no such row for maxPrefetch messages
 }
 
 const (
 	// maxPrefetch is how many messages are looked at together.
 	maxPrefetch = 32
-	// prefetchRest is how many calls of Core.Prefetch do nothing after one that has found nothing.
+	// prefetchRest is how many calls of Core.Prefetch do nothing when there was nothing for maxPrefetch messages.
 	prefetchRest = 31
 	// largeTable is how many rows are more than what the cache of a processor keeps beside other things.
 	largeTable = 1 << 15
 )
 
 // Prefetch has the processor load, side by side, the rows that applications will probably use for the next messages of
-// a switch. It returns for how many messages it need not be called again, at least one.
+// a switch. It returns for how many messages it need not be called again, at least one. Like the other methods it is
+// for the goroutine of the Core. A panic in an application ends prefetching, and nothing else.
 func (c *Core) Prefetch(id openflow.DatapathID, messages []byte) (n int) {
 	p := &c.prefetch
 	if p.rest > 0 {
 		p.rest--
 		return maxPrefetch
 	}
+	defer func() {
+		if recover() != nil {
+			p.apps, p.rest, n = nil, math.MaxInt, 1
+			p.rows = cells.Prefetch{}
+		}
+	}()
 	p.input.Kind, p.input.Switch = Message, id
-	for ; n < maxPrefetch && len(messages) > 0; n++ {
+	for ; n < maxPrefetch && len(messages) > 0 && p.rows.Room(); n++ {
 		msg, rest, err := openflow.Next(messages)
 		if err != nil || msg == nil {
 			break
@@ -56,8 +66,10 @@ func (c *Core) Prefetch(id openflow.DatapathID, messages []byte) (n int) {
 			app.Prefetch(&p.input, p.row)
 		}
 	}
-	if p.rows.Len() == 0 {
-		p.rest = prefetchRest
+	if p.none += n; p.rows.Len() > 0 {
+		p.none = 0
+	} else if p.none >= maxPrefetch {
+		p.none, p.rest = 0, prefetchRest
 	}
 	p.rows.Do()
 	p.input.Message = nil
@@ -67,8 +79,8 @@ func (c *Core) Prefetch(id openflow.DatapathID, messages []byte) (n int) {
 // prefetchRow adds a row of a table of an application. If the table is small, nothing would be gained, and it is left
 // out.
 func (c *Core) prefetchRow(table string, cell, field Key) {
-	if t := c.state.table(TableName{c.prefetch.app, table}).cells; t.Rows() > largeTable {
-		c.prefetch.rows.Add(t, cell, field)
+	if t := c.state.tables[TableName{c.prefetch.app, table}]; t != nil && t.cells.Rows() > largeTable {
+		c.prefetch.rows.Add(t.cells, cell, field)
 	}
 }
 

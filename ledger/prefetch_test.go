@@ -4,23 +4,32 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
-// foreseer names a row for each message.
+// foreseer names a row of a table for each message, or several.
 type foreseer struct {
 	script
+	more  int
+	panic bool
 	asked []string
 }
 
 func (f *foreseer) Prefetch(in *Input, row func(table string, cell, field Key)) {
 	f.asked = append(f.asked, string(in.Message[len(in.Message)-1:]))
 	row("t", Key{A: uint64(in.Switch)}, Key{A: uint64(len(f.asked))})
+	for i := range f.more {
+		row("t", Key{A: uint64(in.Switch)}, Key{A: uint64(len(f.asked)), B: uint64(1 + i)})
+	}
+	if f.panic {
+		panic("a defect of the application")
+	}
 	row("small", Key{A: uint64(in.Switch)}, Key{A: uint64(len(f.asked))})
 }
 
-// An application is asked for some of the messages that come next, in their order, and after an answer without a row of
-// a large table not again for some time.
+// An application is asked for some of the messages that come next, in their order, and when none of them had a row of a
+// large table not again for some time.
 func TestPrefetch(t *testing.T) {
 	a := &foreseer{script: script{name: "a"}}
 	p := newPair(t, Limits{}, &script{name: "other"}, a)
@@ -34,6 +43,9 @@ func TestPrefetch(t *testing.T) {
 		t.Errorf("%d messages, asked for %q", n, a.asked)
 	}
 	a.asked = nil
+	if n := len(c.state.tables); n > 0 {
+		t.Errorf("%d tables", n)
+	}
 	for range prefetchRest {
 		if n := c.Prefetch(1, messages); n != maxPrefetch || len(a.asked) > 0 {
 			t.Fatalf("%d messages, asked for %q, and it has no large table", n, a.asked)
@@ -58,9 +70,21 @@ func TestPrefetch(t *testing.T) {
 		if n := c.Prefetch(openflow.DatapathID(1), x.messages); n != x.want || len(a.asked) != x.of {
 			t.Errorf("%s: %d messages, asked for %q", x.name, n, a.asked)
 		}
-		if c.prefetch.rest > 0 != (x.of == 0) || c.prefetch.rows.Len() > 0 {
+		if c.prefetch.rest > 0 || c.prefetch.rows.Len() > 0 {
 			t.Errorf("%s: %d calls are left out, %d rows remain", x.name, c.prefetch.rest, c.prefetch.rows.Len())
 		}
+	}
+	a.asked, a.more = nil, 3
+	if n := c.Prefetch(1, messages); n != cells.MaxPrefetch/4 || len(a.asked) != n {
+		t.Errorf("%d messages with 4 rows each, asked for %d", n, len(a.asked))
+	}
+	a.panic = true
+	if n := c.Prefetch(1, messages); n != 1 {
+		t.Errorf("%d messages with a panic", n)
+	}
+	a.asked = nil
+	if c.Prefetch(1, messages); len(a.asked) > 0 {
+		t.Error("it is asked again after a panic")
 	}
 	if n := table.Count(Key{A: 1}); n != largeTable+1 {
 		t.Errorf("the table has %d rows", n)

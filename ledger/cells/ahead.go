@@ -2,9 +2,9 @@ package cells
 
 import "unsafe"
 
-// Prefetch has the processor load what it needs for fields that will probably be read or written soon. Of a large map
-// that is seldom in the cache, and one access after the other would wait for it. Here many are loaded at the same time.
-// Nothing is changed.
+// Prefetch loads the cache lines of fields that will probably be read or written soon. Those of a large map are seldom
+// in the cache, and one access after the other would wait for them. Here many are loaded at the same time. No field is
+// changed, but like an access it is for the goroutine of the table.
 //
 // The zero Prefetch is empty.
 type Prefetch struct {
@@ -23,9 +23,12 @@ type look struct {
 	to          **bucket[short] // in the directory; nil if the map is small
 }
 
-// Add adds a field. If there is no room it is left out.
+// Room reports whether Add has room.
+func (p *Prefetch) Room() bool { return p.n < MaxPrefetch }
+
+// Add adds a field, and keeps the table until Do. If there is no room it is left out.
 func (p *Prefetch) Add(t *Table, cell, field Key) {
-	if p.n < MaxPrefetch {
+	if p.Room() {
 		x := &p.list[p.n]
 		x.table, x.cell, x.field = t, cell, field
 		p.n++
@@ -35,7 +38,7 @@ func (p *Prefetch) Add(t *Table, cell, field Key) {
 // Len returns how many fields were added since the last Do.
 func (p *Prefetch) Len() int { return p.n }
 
-// Do loads what was added.
+// Do loads what was added, and empties the list.
 func (p *Prefetch) Do() {
 	list := p.list[:p.n]
 	p.n = 0
