@@ -82,8 +82,20 @@ type fakeSwitch struct {
 	done  chan struct{}
 }
 
-// dialSwitch connects a switch, and returns at the end of its handshake, or when the agent has refused it.
+// dialSwitch connects a switch, and returns at the end of its handshake.
 func dialSwitch(t *testing.T, addr string, dpid uint64) *fakeSwitch {
+	t.Helper()
+	s := tryDial(t, addr, dpid)
+	select {
+	case <-s.ready:
+	default:
+		t.Fatalf("the agent has refused switch %d", dpid)
+	}
+	return s
+}
+
+// tryDial connects a switch, and returns at the end of its handshake, or when the agent has refused it.
+func tryDial(t *testing.T, addr string, dpid uint64) *fakeSwitch {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

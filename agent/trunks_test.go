@@ -43,7 +43,7 @@ func TestForgottenWhileDialling(t *testing.T) {
 	for id := uint64(7); id <= 9; id++ { // the third takes the place of the first
 		var sw *fakeSwitch
 		await.Until(t, "a place", func() bool { // the last one has it for a moment after it is away
-			sw = dialSwitch(t, b.addr, id)
+			sw = tryDial(t, b.addr, id)
 			await.Until(t, "it is up, or refused", func() bool { return connected() || sw.ended() })
 			return connected()
 		})

@@ -21,7 +21,7 @@ const (
 	// MaxFlows bounds the flow entries of a switch that are measured. Those that it reports after them are not.
 	MaxFlows = 4096
 
-	// patience is when a switch is asked again that has not answered.
+	// patience is how long a switch has to answer: to a poll, and to the barriers of a path.
 	patience = 10 * time.Second
 )
 

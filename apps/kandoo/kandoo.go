@@ -238,9 +238,7 @@ func (k *kandoo) route(tx *app.Tx, key string, e elephant) error {
 			e.Path, e.In = append(e.Path, app.PortOf(l.From)), append(e.In, l.To.Port)
 		}
 		e.Path = append(e.Path, to)
-		if err := tx.SetTimer(e.timer(), patience, []byte(key)); err != nil {
-			return err
-		}
+		_ = tx.SetTimer(e.timer(), patience, []byte(key)) // if there is no room, a lost answer is not noticed
 		for i := range e.Path[1:] {
 			k.install(tx, &e, i+1)
 			e.Waits = append(e.Waits, barrier{e.Path[i+1].Switch, tx.Send(e.Path[i+1].Switch, &of13.BarrierRequest{})})

@@ -270,15 +270,15 @@ func TestWaitingSaysForWhom(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), waiting.Limit)
 	defer cancel()
-	var first []byte // what it says before it is told to end
+	var said []byte // what it says before it is told to end
 	root := Root()
-	root.SetErr(writer(func(b []byte) { first = bytes.Clone(b); cancel() }))
+	root.SetErr(writer(func(b []byte) { said = bytes.Clone(b); cancel() }))
 	began := time.Now()
 	execute(ctx, root, []string{"member", "list", "--config",
 		writeCluster(t, strings.ReplaceAll(clusterText, "8653", "1"))}, io.Discard)
 	const says = "holdfast: waiting for a controller that leads; c1: dial tcp 127.0.0.1:1: connect: connection " +
 		"refused\n"
-	if took := time.Since(began); string(first) != says || took < time.Second {
-		t.Errorf("it says %q after %v", first, took)
+	if took := time.Since(began); string(said) != says || took < time.Second {
+		t.Errorf("it says %q after %v", said, took)
 	}
 }

@@ -16,8 +16,8 @@ import (
 const spread = 0x9e3779b97f4a7c15
 
 // Of returns the digest of a message. It is part of the format of the log, and the same in every process. The xid and
-// the buffer id of a PACKET_IN are left out, because both may differ between controllers. Bytes that are shorter than a
-// header, and so no message, have the digest of a header of zeros with them as its body, which is no message either.
+// the buffer id of a PACKET_IN are left out, because both may differ between controllers. Input that is shorter than a
+// header is not a message. It has the digest of a header of zeros with the input as its body.
 func Of(msg []byte) uint64 {
 	if len(msg) < openflow.HeaderLen {
 		return xxhash.Sum64(msg)

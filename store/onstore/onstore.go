@@ -235,7 +235,7 @@ func columns(pairs ...string) store.Columns {
 	return c
 }
 
-// pack returns the column of an entity that is stored whole, as CBOR.
+// pack returns the column of an entity that is stored whole, as CBOR. Its texts are ASCII.
 func pack[T any](entity *T) store.Columns {
 	b, _ := codec.Of[T]().Append(nil, entity) // texts and numbers cannot fail
 	return store.Value(b)
@@ -245,6 +245,9 @@ func pack[T any](entity *T) store.Columns {
 func unpack[T any](row *store.Row, entity *T) error {
 	b, _ := row.Columns.Get(store.DefaultColumn)
 	if err := codec.Of[T]().Parse(b, entity); err != nil {
+		if len(b) > 0 && b[0] == '{' {
+			err = errors.New("it is JSON, as an older release wrote it; delete the table, so that it is made again")
+		}
 		return fmt.Errorf("row %q: %w", row.Key, err)
 	}
 	return nil
