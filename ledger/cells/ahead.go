@@ -40,8 +40,12 @@ func (p *Prefetch) Len() int { return p.n }
 
 // Do loads what was added, and empties the list.
 func (p *Prefetch) Do() {
+	p.load()
+	p.empty()
+}
+
+func (p *Prefetch) load() {
 	list := p.list[:p.n]
-	p.n = 0
 	for i := range list {
 		list[i].loadDir()
 	}
@@ -51,7 +55,11 @@ func (p *Prefetch) Do() {
 	for i := range list {
 		list[i].loadEntry()
 	}
-	clear(list)
+}
+
+func (p *Prefetch) empty() {
+	clear(p.list[:p.n])
+	p.n = 0
 }
 
 // The following are the steps to a field. Each has the processor load what the next one needs, so it takes little time

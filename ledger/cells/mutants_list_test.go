@@ -45,9 +45,10 @@ var mutants = []mutation.Bug{
 	{Name: "nodes of the order are shared by changes too", File: "ledger/cells/order.go",
 		Before: "	if n.owner == o {\n", After: "	if n.owner != nil {\n"},
 	{Name: "what is written together is in another order", File: "ledger/cells/writes.go",
-		Before: "		x := &list[i]\n		if x.keep {\n", After: "		x := &list[len(list)-1-i]\n		if x.keep {\n"},
+		Before: "		x, put := &w.fields.list[i], &w.puts[i]\n",
+		After:  "		x, put := &w.fields.list[w.fields.n-1-i], &w.puts[w.fields.n-1-i]\n"},
 	{Name: "what was written together is written again", File: "ledger/cells/writes.go",
-		Before: "	w.n = 0\n", After: ""},
+		Before: "	clear(w.puts[:w.fields.n])\n	w.fields.empty()\n", After: ""},
 }
 
 func TestMutantsApply(t *testing.T) { mutation.TestApply(t, "../..", mutants) }

@@ -223,7 +223,7 @@ func swap(t *testing.T, table *Table, want plain, cell, field Key, v []byte) {
 // writeTogether writes some fields of a cell and of another one.
 func writeTogether(table *Table, want plain, cell Key, v []byte, s *script) {
 	var w Writes
-	for range s.next(2 * MaxWrites) {
+	for range s.next(2 * MaxPrefetch) {
 		field, v := s.key(250), v[:s.next(len(v)+1)]
 		if !w.Add(table, cell, field, v, false) {
 			w.Do()

@@ -1,18 +1,14 @@
 package cells
 
-// Writes are puts that wait to be executed together, after what they need was loaded, as by Prefetch.
+// Writes are puts that wait to be executed together, after what they need was prefetched.
 //
 // The zero Writes are empty.
 type Writes struct {
-	list [MaxWrites]write
-	n    int
+	fields Prefetch
+	puts   [MaxPrefetch]put // of these fields
 }
 
-// MaxWrites is how many puts wait at most.
-const MaxWrites = 64
-
-type write struct {
-	look
+type put struct {
 	value []byte
 	keep  bool
 }
@@ -20,32 +16,22 @@ type write struct {
 // Add adds a Keep, or else a Put, of a value that must not change before Do. It reports whether there is room for
 // another one: if not, Do must be next.
 func (w *Writes) Add(t *Table, cell, field Key, b []byte, keep bool) (room bool) {
-	at := &w.list[w.n]
-	at.table, at.cell, at.field, at.value, at.keep = t, cell, field, b, keep
-	w.n++
-	return w.n < MaxWrites
+	w.puts[w.fields.n] = put{b, keep}
+	w.fields.Add(t, cell, field)
+	return w.fields.Room()
 }
 
 // Do executes what waits, in its order.
 func (w *Writes) Do() {
-	list := w.list[:w.n]
-	w.n = 0
-	for i := range list {
-		list[i].loadDir()
-	}
-	for i := range list {
-		list[i].loadBucket()
-	}
-	for i := range list {
-		list[i].loadEntry()
-	}
-	for i := range list {
-		x := &list[i]
-		if x.keep {
-			x.table.Keep(x.cell, x.field, x.value)
+	w.fields.load()
+	for i := range w.fields.n {
+		x, put := &w.fields.list[i], &w.puts[i]
+		if put.keep {
+			x.table.Keep(x.cell, x.field, put.value)
 		} else {
-			x.table.Put(x.cell, x.field, x.value)
+			x.table.Put(x.cell, x.field, put.value)
 		}
 	}
-	clear(list)
+	clear(w.puts[:w.fields.n])
+	w.fields.empty()
 }
