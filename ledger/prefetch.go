@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"math"
-
 	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -41,14 +39,16 @@ const (
 // for the goroutine of the Core. A panic in an application ends prefetching, and nothing else.
 func (c *Core) Prefetch(id openflow.DatapathID, messages []byte) (n int) {
 	p := &c.prefetch
+	if len(p.apps) == 0 {
+		return maxPrefetch
+	}
 	if p.rest > 0 {
 		p.rest--
 		return maxPrefetch
 	}
 	defer func() {
 		if recover() != nil {
-			p.apps, p.rest, n = nil, math.MaxInt, 1
-			p.rows = cells.Prefetch{}
+			p.apps, p.rows, n = nil, cells.Prefetch{}, 1
 		}
 	}()
 	p.input.Kind, p.input.Switch = Message, id
