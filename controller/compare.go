@@ -7,13 +7,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 // Replicas of a group compare their states, so that one that differs, because of a bug or of memory that has changed,
-// neither leads for long nor answers reads. When a snapshot is due, the leader takes a digest of its state, and marks
-// its next entry. Each replica takes a digest of what it has before that entry, and sends it to the others.
+// neither leads for long nor answers reads. When a snapshot is due, the leader freezes its state, and marks its next
+// entry. Each replica encodes what it has before that entry, and sends a digest of it to the others.
 //
-// A majority decides. A replica that is in it takes its snapshot, and logs who differs. One that has another digest
+// A majority decides. A replica that is in it stores what it has encoded as its snapshot, and logs who differs. One that has another digest
 // than a majority hands over if it leads, and begins anew from its last snapshot, which is from before, and the log.
 // Digests that are lost compare nothing.
 //
@@ -27,9 +29,10 @@ const maxRebuilt = 3
 
 // comparison is one comparison: the newest.
 type comparison struct {
-	mine  func() uint64     // of a leader, until the entry that it has marked is committed
+	mine  ledger.Frozen     // of a leader, until the entry that it has marked is committed
 	asked bool              // this leader has begun one since the last snapshot
-	equal bool              // this replica was in the majority just now: it is time for a snapshot
+	state *image            // what was compared, from when it is encoded until it is stored
+	equal bool              // this replica was in the majority just now, and may store it
 	known bool              // it was found to be in the majority, and that later sums say so again proves nothing
 	index uint64            // of the entry
 	sums  map[uint64]uint64 // by controller
@@ -68,20 +71,21 @@ func (c *Core) beginComparison() (err error) {
 	return err
 }
 
-// compare takes the digest for an entry that is marked, before it is committed.
+// compare freezes the state before an entry that is marked, which is committed next. While this replica still encodes
+// another state, it is left out.
 func (c *Core) compare(index uint64) (err error) {
-	digest := c.comparison.mine
+	frozen := c.comparison.mine
 	c.comparison.mine = nil
-	if digest == nil {
-		if digest, err = c.ledger.Digest(); err != nil {
+	if c.encoding != nil {
+		return nil
+	}
+	if frozen == nil {
+		if frozen, err = c.ledger.Freeze(); err != nil {
 			return err
 		}
 	}
 	c.comparing(index)
-	c.outside.Digest(func() func() {
-		sum := digest()
-		return func() { c.digested(index, sum) }
-	})
+	c.encode(frozen, index)
 	return nil
 }
 
@@ -96,7 +100,7 @@ func (c *Core) comparing(index uint64) bool {
 				later[from] = e
 			}
 		}
-		*now = comparison{mine: now.mine, asked: now.asked, equal: now.equal, index: index, sums: sums, early: later}
+		*now = comparison{mine: now.mine, asked: now.asked, index: index, sums: sums, early: later}
 	}
 	return index == c.comparison.index
 }

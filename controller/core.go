@@ -35,8 +35,8 @@ type Core struct {
 	snapshot uint64 // index of the last snapshot
 	size     int    // bytes of that snapshot
 	logged   int    // bytes of entries since
-	draining bool   // no input is executed until a snapshot can begin
-	encoding uint64 // index of the snapshot that is being encoded; 0 is none
+	draining bool   // no input is executed until a state can be frozen
+	encoding *image // nil if none is being encoded
 
 	comparison comparison
 
@@ -87,9 +87,7 @@ type Outside interface {
 	Propose(term uint64, entry []byte, relaying []uint64) error
 	// Encode runs encode concurrently with the Core, and then calls Core.Encoded with the result. There is one at a
 	// time.
-	Encode(encode func() []byte)
-	// Digest runs digest concurrently with the Core, and then what it returns, in the loop of the Core.
-	Digest(digest func() (heard func()))
+	Encode(encode ledger.Frozen)
 	// Compact stores a snapshot of the state at index. After consensus.ErrCompacting, the previous snapshot is still
 	// being written, and this one is skipped.
 	Compact(index uint64, state []byte) error

@@ -29,7 +29,7 @@ type stand struct {
 	index    uint64
 	proposed [][]byte // not committed yet
 	entries  [][]byte // committed
-	encode   func() []byte
+	encode   ledger.Frozen
 	compacts []uint64
 	kept     []byte // state of the last snapshot
 	audited  []uint64
@@ -67,14 +67,12 @@ func (s *stand) Propose(term uint64, entry []byte, _ []uint64) error {
 	return nil
 }
 
-func (s *stand) Encode(encode func() []byte) {
+func (s *stand) Encode(encode ledger.Frozen) {
 	if s.encode != nil {
 		s.t.Error("two snapshots are encoded at a time")
 	}
 	s.encode = encode
 }
-
-func (s *stand) Digest(digest func() func()) { digest()() }
 
 func (s *stand) Compact(index uint64, state []byte) error {
 	if s.compactErr != nil {

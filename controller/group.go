@@ -61,7 +61,7 @@ type group struct {
 
 	led        leadership
 	background sync.WaitGroup // goroutines that work for the loop; run waits for them
-	encoded    chan []byte    // capacity 1: the snapshot that was being encoded
+	encoded    chan encoded   // capacity 1: the state that was being encoded
 	encoding   bool           // used by the loop only: a snapshot is being encoded
 	stop       chan struct{}  // closed to end the loop
 	ended      chan struct{}  // closed when the loop has ended
@@ -102,7 +102,7 @@ func (c *Controller) newGroup(cfg GroupConfig, observe func(consensus.Update, *C
 		payloads: &payloads{wake: make(chan struct{}, 1)}, router: &c.router, askDirectory: c.askDirectory,
 		answer: c.answerCalls, reassign: c.reassigned.put,
 		inbox: newInbox(), ask: make(chan func()), heard: make(chan func()),
-		encoded: make(chan []byte, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+		encoded: make(chan encoded, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 		released: make(chan struct{}), done: make(chan struct{}), hung: make(chan struct{}, 1),
 		hanging: &c.hanging, handlerTimeout: cmp.Or(of.HandlerTimeout, watchdog.DefaultBudget),
 	}
@@ -220,9 +220,9 @@ func (g *group) loop() error {
 			f()
 		case f := <-g.heard:
 			f()
-		case state := <-g.encoded:
+		case e := <-g.encoded:
 			g.encoding = false
-			if err := g.core.Encoded(state); err != nil {
+			if err := g.core.Encoded(e.state, e.digest); err != nil {
 				return err
 			}
 		case now := <-tick.C:
@@ -364,14 +364,18 @@ func (o outside) Audit(index uint64, entry []byte) error {
 }
 
 // Encode runs in a goroutine of its own, while the loop continues.
-func (o outside) Encode(encode func() []byte) {
+func (o outside) Encode(encode ledger.Frozen) {
 	o.g.encoding = true
-	go func() { o.g.encoded <- encode() }() // run waits for it
+	go func() { // run waits for it
+		state, digest := encode()
+		o.g.encoded <- encoded{state, digest}
+	}()
 }
 
-// Digest runs in a goroutine of its own, while the loop continues.
-func (o outside) Digest(digest func() func()) {
-	o.g.background.Go(func() { o.g.later(digest()) })
+// encoded is a state and its digest.
+type encoded struct {
+	state  []byte
+	digest uint64
 }
 
 // later makes the loop run f, unless the loop has ended. It waits until the loop takes f.

@@ -35,8 +35,8 @@ const (
 	answerPayload    = 0x86
 	resumePayload    = 0x87
 	forgetPayload    = 0x88
-	digestPayload    = 0x89 // see compare.go
 	tracedPayload    = 0x8a
+	digestPayload    = 0x8b // see compare.go; 0x89 had another digest
 )
 
 // maxFrames bounds the frames of other groups that wait for room in the ledger. A further one is dropped. The windows

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -26,15 +27,25 @@ func (c *Core) due(times int) bool {
 		c.logged >= times*min(max(snapshotBytes, snapshotRatio*c.size), snapshotMost)
 }
 
-// compact begins a snapshot if enough was committed since the last one, after a comparison: so a replica that differs
-// does not store what it has. Without an outcome for long, the snapshot is taken nevertheless.
+// image is a state that becomes a snapshot.
+type image struct {
+	index  uint64 // of the last entry in it
+	logged int    // bytes of entries from the last snapshot to that
+	marked uint64 // the entry that asked for a comparison; 0: the state is stored without one
+	bytes  []byte
+}
+
+// compact stores the state that was compared, or begins with the next one if enough was committed since the last
+// snapshot. So a replica that differs does not store what it has. Without an outcome for long, a state is stored
+// nevertheless.
 func (c *Core) compact() error {
-	now := &c.comparison
+	now, several := &c.comparison, len(c.cfg.Names) > 1
 	switch {
-	case c.encoding != 0:
+	case c.encoding != nil:
 		return nil
-	case now.equal && c.applied > c.snapshot:
-	case !c.due(1) || len(c.cfg.Names) > 1 && !c.due(lateFactor) && (!c.role.Leading || now.asked):
+	case now.equal && now.state != nil:
+		return c.store(now.state)
+	case !c.due(1) || several && !c.due(lateFactor) && (!c.role.Leading || now.asked):
 		c.draining = false
 		return nil
 	}
@@ -43,36 +54,54 @@ func (c *Core) compact() error {
 		return nil
 	}
 	c.draining = false
-	if len(c.cfg.Names) > 1 && !now.equal && !c.due(lateFactor) {
+	if several && !c.due(lateFactor) {
 		return c.beginComparison()
 	}
-	now.equal, now.asked = false, false
-	encode, err := c.ledger.Freeze()
+	frozen, err := c.ledger.Freeze()
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
-	c.encoding, c.snapshot, c.logged = c.applied, c.applied, 0
-	c.outside.Encode(encode)
+	c.encode(frozen, 0)
 	return nil
 }
 
-// Encoded stores the result of Outside.Encode.
-func (c *Core) Encoded(state []byte) error {
-	index := c.encoding
-	c.encoding = 0
-	if index < c.snapshot {
-		return nil // the leader sent a newer one meanwhile
+func (c *Core) encode(frozen ledger.Frozen, marked uint64) {
+	c.encoding = &image{index: c.applied, logged: c.logged, marked: marked}
+	c.outside.Encode(frozen)
+}
+
+// Encoded takes the result of Outside.Encode.
+func (c *Core) Encoded(state []byte, digest uint64) error {
+	i := c.encoding
+	c.encoding = nil
+	i.bytes = state
+	if i.marked == 0 {
+		return c.store(i)
 	}
-	c.size = len(state)
-	err := c.outside.Compact(index, state)
+	if i.marked == c.comparison.index {
+		c.comparison.state = i
+		c.digested(i.marked, digest)
+	}
+	return nil
+}
+
+// store stores a snapshot.
+func (c *Core) store(i *image) error {
+	c.comparison.state, c.comparison.equal, c.comparison.asked = nil, false, false
+	if i.index <= c.snapshot {
+		return nil // the leader has sent a newer one
+	}
+	c.snapshot, c.size = i.index, len(i.bytes)
+	c.logged -= i.logged
+	err := c.outside.Compact(i.index, i.bytes)
 	if errors.Is(err, consensus.ErrTooLarge) {
 		c.log.Error("no snapshot is taken: the log grows, on disk and in memory, and a controller that is far behind "+
-			"cannot catch up; find the application whose tables are large, and what fills them", "index", index,
-			"bytes", len(state), "error", err)
+			"cannot catch up; find the application whose tables are large, and what fills them", "index", i.index,
+			"bytes", len(i.bytes), "error", err)
 		return nil
 	}
 	if err != nil && !errors.Is(err, consensus.ErrCompacting) {
-		return fmt.Errorf("controller %s: store snapshot at %d: %w", c.cfg.Name, index, err)
+		return fmt.Errorf("controller %s: store snapshot at %d: %w", c.cfg.Name, i.index, err)
 	}
 	return nil
 }

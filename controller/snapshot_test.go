@@ -2,6 +2,7 @@ package controller
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/southbound"
@@ -184,7 +186,7 @@ func TestSnapshotByBytes(t *testing.T) {
 		t.Fatal("no snapshot though there is enough of the log")
 	}
 	s.encode = nil
-	s.ok(s.core.Encoded(make([]byte, snapshotBytes/2))) // the next is due at 4 times as much
+	s.ok(s.core.Encoded(make([]byte, snapshotBytes/2), 0)) // the next is due at 4 times as much
 	if logged(snapshotBytes + 1<<20); s.encode != nil {
 		t.Error("a snapshot before there are 4 times the bytes of the last")
 	}
@@ -232,5 +234,113 @@ func TestSnapshotDue(t *testing.T) {
 		if c.due(1) != x.due {
 			t.Errorf("with a snapshot of %d bytes, after %d of log: due %v", x.size, x.logged, !x.due)
 		}
+	}
+}
+
+// One of several replicas stores what it has encoded once a majority has the same digest of it, and not before. If the
+// outcome does not come, it stores a state that was not compared.
+func TestComparedSnapshot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tell     func(index, sum uint64) (peers map[uint64]uint64, at uint64)
+		stored   bool
+		diverged bool
+	}{
+		"a majority": {func(at, sum uint64) (map[uint64]uint64, uint64) { return map[uint64]uint64{2: sum}, at }, true, false},
+		"of another entry": {func(at, sum uint64) (map[uint64]uint64, uint64) {
+			return map[uint64]uint64{2: sum, 3: sum}, at - 1
+		}, false, false},
+		"it differs": {func(at, sum uint64) (map[uint64]uint64, uint64) {
+			return map[uint64]uint64{2: sum + 1, 3: sum + 1}, at
+		}, false, true},
+		"nobody else is known": {func(at, sum uint64) (map[uint64]uint64, uint64) { return nil, at }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t, CoreConfig{ID: 1, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, SnapshotEvery: 4})
+			s.lead(3)
+			one := s.up(1, 5)
+			seq := uint64(2)
+			event := func() {
+				one.events(5, seq, packetIn)
+				seq++
+				s.turn()
+				s.commit()
+			}
+			for s.encode == nil && seq < 20 {
+				event()
+			}
+			if s.encode == nil {
+				t.Fatal("no comparison was begun")
+			}
+			marked := s.index
+			event() // the state goes on
+			state, sum := s.encode()
+			s.encode = nil
+			s.ok(s.core.Encoded(state, sum))
+			s.turn()
+			if len(s.compacts) > 0 {
+				t.Fatal("it stored a snapshot that nobody else had compared")
+			}
+			peers, at := tc.tell(marked, sum)
+			for from, sum := range peers {
+				b := binary.BigEndian.AppendUint64([]byte{digestPayload}, at)
+				s.core.Payload(s.now, from, binary.BigEndian.AppendUint64(b, sum))
+			}
+			if err := s.core.Turn(s.now); Differs(err) != tc.diverged || err != nil && !tc.diverged {
+				t.Fatal(err)
+			}
+			var want []uint64
+			if tc.stored {
+				want = []uint64{marked - 1}
+			}
+			if !slices.Equal(s.compacts, want) {
+				t.Fatalf("snapshots at %d, want %d", s.compacts, want)
+			}
+			if tc.stored || tc.diverged {
+				return
+			}
+			for s.encode == nil && seq < 40 {
+				event()
+			}
+			if got := s.index; got < 2*4 {
+				t.Errorf("a state was frozen after %d entries, which was not compared", got)
+			}
+			s.ok(s.core.Encoded(s.encode()))
+			if !slices.Equal(s.compacts, []uint64{s.index}) {
+				t.Errorf("snapshots at %d, want one at %d, without a comparison", s.compacts, s.index)
+			}
+		})
+	}
+}
+
+// A replica that still encodes a state when another one is to be compared is left out, and stores the former.
+func TestComparedWhileEncoding(t *testing.T) {
+	leader := newStand(t, CoreConfig{ID: 1, Names: map[uint64]string{1: "a", 2: "b", 3: "c"}, SnapshotEvery: 2})
+	leader.lead(3)
+	one := leader.up(1, 5)
+	for seq := uint64(2); seq < 12; seq++ {
+		one.events(5, seq, packetIn)
+		leader.turn()
+		leader.commit()
+		leader.encode, leader.core.encoding, leader.core.comparison.asked = nil, nil, false
+	}
+	s := newStand(t, CoreConfig{ID: 2, Names: leader.core.cfg.Names, SnapshotEvery: 2})
+	var marked []uint64
+	for i, entry := range leader.entries {
+		if ledger.Compares(entry) {
+			marked = append(marked, uint64(i+1))
+		}
+		s.ok(s.deliver(entry)) // the stand fails if a second state is encoded
+		s.turn()
+	}
+	if len(marked) < 2 {
+		t.Fatalf("entries %d are marked, want several", marked)
+	}
+	_, sum := s.encode()
+	s.ok(s.core.Encoded(nil, sum))
+	b := binary.BigEndian.AppendUint64([]byte{digestPayload}, marked[0])
+	s.core.Payload(s.now, 1, binary.BigEndian.AppendUint64(b, sum))
+	s.turn()
+	if !slices.Equal(s.compacts, []uint64{marked[0] - 1}) {
+		t.Errorf("snapshots at %d, want one before entry %d", s.compacts, marked[0])
 	}
 }

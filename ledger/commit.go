@@ -6,7 +6,6 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"fmt"
-	"iter"
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
@@ -218,92 +217,6 @@ func (c *Core) Failures() []Failure {
 	f := c.failures
 	c.failures = nil
 	return f
-}
-
-// Snapshot encodes the replicated state. Equal states give equal bytes. A leader must be Quiet.
-func (c *Core) Snapshot() ([]byte, error) {
-	if err := c.still(); err != nil {
-		return nil, err
-	}
-	b := c.state.snapshot(Header{Time: c.state.time})
-	return appendParts(b, c.replayedParts()), nil
-}
-
-// replayedParts returns the parts of a snapshot that are the state of the replayed application.
-func (c *Core) replayedParts() iter.Seq[[]byte] {
-	if c.replayed == nil {
-		return func(func([]byte) bool) {}
-	}
-	return c.replayed.Freeze()
-}
-
-func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
-	for part := range parts {
-		b = appendBytes(append(b, byte(OpPart)), part)
-	}
-	return b
-}
-
-// Freeze is Snapshot without blocking the Core. It returns a function that encodes the state as it is now, in any
-// order. Another goroutine may run the function, once, while the Core continues.
-func (c *Core) Freeze() (encode func() []byte, err error) {
-	if err := c.still(); err != nil {
-		return nil, err
-	}
-	start := c.state.appendSwitches(Header{Time: c.state.time}.append(nil))
-	end := c.state.appendRest(nil)
-	parts := c.replayedParts()
-	frozen := map[TableName]*cells.Table{}
-	for name, t := range c.state.tables {
-		if t.cells.Len() > 0 {
-			frozen[name] = t.cells.Clone()
-		}
-	}
-	return func() []byte {
-		b, n := start, uint64(0)
-		for name, cells := range frozen {
-			b = appendTable(b, name, n, cells.Rows(), cells.Scan())
-			n++
-		}
-		return appendParts(append(b, end...), parts)
-	}, nil
-}
-
-// still returns an error if no snapshot can be taken now.
-func (c *Core) still() error {
-	if !c.Quiet() {
-		return fmt.Errorf("ledger: snapshot while something is executed and not committed; %d entries of that are "+
-			"proposed", len(c.inflight))
-	}
-	return nil
-}
-
-// Restore replaces the state by that of a snapshot.
-func (c *Core) Restore(snapshot []byte) error {
-	if err := c.Follow(); err != nil {
-		return err
-	}
-	s := newState()
-	s.revision = c.state.revision + 1
-	s.restored = s.revision
-	h, err := Walk(snapshot, s.apply)
-	if err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
-	}
-	switch {
-	case c.replayed != nil:
-		err = c.replayed.Restore(s.parts)
-	case len(s.parts) > 0:
-		err = errNotReplayed
-	}
-	if err != nil {
-		return fmt.Errorf("restore snapshot: %w", err)
-	}
-	s.parts = nil
-	s.time = h.Time
-	c.state = s
-	c.restoreDeparted()
-	return nil
 }
 
 // Tick sets the time, in ns of the clock that Lead was given, and executes the due timers for which there is room.

@@ -66,7 +66,7 @@ func TestMemoryOfEncodedTable(t *testing.T) {
 		}
 		put(1, sampled+100, sizes[0])
 		put(2, 40*sampled, sizes[1])
-		if b := appendTable(nil, TableName{}, 0, table.Rows(), table.Scan()); cap(b) > 5*len(b) {
+		if b, _ := appendTable(nil, TableName{}, 0, table.Rows(), table.Scan()); cap(b) > 5*len(b) {
 			t.Errorf("%s: %d bytes in memory of %d", name, len(b), cap(b))
 		}
 	}

@@ -19,7 +19,7 @@ type simNode struct {
 	host     simHost
 	applied  int
 	skew     int64
-	encode   func() []byte // encodes the snapshot that is being taken
+	encode   Frozen // encodes the snapshot that is being taken
 	frozenAt int
 	read     map[string]reading // by application; see compareRows
 	frames   []*Frame           // of other groups, not executed yet
@@ -223,14 +223,15 @@ func (n *simNode) compare() {
 }
 
 func (n *simNode) digest() uint64 {
-	digest, err := n.core.Digest()
+	frozen, err := n.core.Freeze()
 	n.must(err)
-	return digest()
+	_, sum := frozen()
+	return sum
 }
 
 // thaw ends a snapshot in the background, and checks that it contains the state at its beginning.
 func (n *simNode) thaw() {
-	data := n.encode()
+	data, _ := n.encode()
 	n.encode = nil
 	again, _ := n.c.newCore(n.c.limits, n.id)
 	n.must(again.Restore(data))

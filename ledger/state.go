@@ -283,7 +283,7 @@ func (s *state) snapshot(h Header) []byte {
 	n := uint64(0)
 	for _, name := range names {
 		if c := s.tables[name].cells; c.Len() > 0 {
-			b = appendTable(b, name, n, c.Rows(), c.Sorted())
+			b, _ = appendTable(b, name, n, c.Rows(), c.Sorted())
 			n++
 		}
 	}

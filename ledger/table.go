@@ -3,8 +3,11 @@ package ledger
 import (
 	"encoding/binary"
 	"iter"
+	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
@@ -80,6 +83,10 @@ func appendTableName(b []byte, name TableName) []byte {
 
 func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 	b = binary.AppendUvarint(append(b, byte(OpPut)), table)
+	return appendRow(b, cell, field, value)
+}
+
+func appendRow(b []byte, cell, field Key, value []byte) []byte {
 	return appendBytes(field.Append(cell.Append(b)), value)
 }
 
@@ -88,17 +95,28 @@ func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 // more than thrice what these have taken, and the same is done again after four times the rows.
 const sampled = 1024
 
-// appendTable encodes what a table has as operations on table n of an entry. It has so many rows.
-func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) []byte {
+// mix is a factor that makes of the hash of a row and that of its table one of both: an odd number without a pattern.
+const mix = 0x9e3779b97f4a7c15
+
+// appendTable encodes what a table has as operations on table n of an entry, and returns its digest, which does not depend
+// on n, or on the order of the rows. It has so many rows.
+func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) ([]byte, uint64) {
+	at := len(b)
 	b = appendTableName(b, name)
+	of, digest := xxhash.Sum64(b[at:]), uint64(0)
+	put := binary.AppendUvarint([]byte{byte(OpPut)}, n)
 	start, done, grow := len(b), 0, sampled
-	for at, value := range all {
-		b = appendPut(b, n, at[0], at[1], value)
+	for key, value := range all {
+		b = append(b, put...)
+		at := len(b)
+		b = appendRow(b, key[0], key[1], value)
+		high, low := bits.Mul64(xxhash.Sum64(b[at:])^of, mix)
+		digest += high ^ low
 		if done++; done == grow {
 			size := int64(len(b) - start)
 			b = slices.Grow(b, int(min(int64(rows-done)*size/int64(done)*9/8, 3*size)))
 			grow *= 4
 		}
 	}
-	return b
+	return b, digest
 }

@@ -262,7 +262,7 @@ func (s *snapshot) measure(of string, f map[string]float64) error {
 	}
 	f["snapshot_held_us_"+of] = micros(time.Since(began))
 	began = time.Now()
-	state := encode()
+	state, _ := encode()
 	f["snapshot_encode_ms_"+of] = millis(time.Since(began))
 	f["snapshot_bytes_"+of] = float64(len(state))
 	other, err := ledger.New([]ledger.Application{s.app}, ledger.Limits{})

@@ -19,13 +19,13 @@ type damages struct {
 	named   map[string]int // how often another one has said so
 }
 
-// damage changes a row in the memory of a replica that follows, as a bug would, or a bit that flips. It does so neither
-// between a comparison and the snapshot of what was compared, nor while there are no rows.
+// damage changes a row in the memory of a replica that follows, as a bug would, or a bit that flips, as soon as there are
+// rows.
 func (s *simulation) damage(f Fault) {
 	replicas := s.led(f).replicas
 	for i := range replicas {
 		r := replicas[(f.B+i)%len(replicas)]
-		if r.n.p.up && r.leader != 0 && r.leader != r.n.id && !r.compared && r.damage() {
+		if r.n.p.up && r.leader != 0 && r.leader != r.n.id && r.damage() {
 			s.w.note(r.n.p, "has a damaged row of group %d", r.g.number)
 			return
 		}

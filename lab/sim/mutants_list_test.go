@@ -88,17 +88,17 @@ var mutants = []mutant{
 		"		p.sent = first + uint64(count) - 1\n		_ = c.events.Ack(p.sent)\n"},
 	{"leave out at failover what is not complete", "controller/takeover.go",
 		"	case r.Count > 0:\n		c.sendCommands(s, r)\n", ""},
-	{"encode a snapshot of what changes meanwhile", "ledger/commit.go",
+	{"encode a snapshot of what changes meanwhile", "ledger/snapshot.go",
 		"frozen[name] = t.cells.Clone()\n", "frozen[name] = t.cells\n"},
 
 	// Replicas that differ.
 	{"do not notice that a replica differs", "controller/compare.go",
 		"			now.err = &divergedError{now.index, mine, names, sum}\n", ""},
-	{"compare without what applications have", "ledger/compare.go", "sum += xxhash.Sum64(b)", "_ = b"},
+	{"compare without what applications have", "ledger/snapshot.go", "			digest += sum\n", ""},
 	{"name nobody who differs", "controller/compare.go",
 		"			if sum != mine && !slices", "			if sum != mine && len(by) == 0 && !slices"},
 	{"take a snapshot before the comparison", "controller/snapshot.go",
-		"		return c.beginComparison()\n", "		now.equal = true\n"},
+		"	if i.marked == 0 {\n", "	if i.marked >= 0 {\n"},
 
 	// Leaders without a majority.
 	{"acknowledge in a minority", "controller/minority.go",

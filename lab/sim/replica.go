@@ -35,7 +35,6 @@ type replica struct {
 	compacts  bool     // a snapshot is being written
 	lives     map[uint64]*hostLife
 	homing    controller.Homing
-	compared  bool // its state has a digest, and is not frozen since
 	damaged   bool // its memory was changed
 	fenced    bool // that was noticed
 }
@@ -273,20 +272,11 @@ func (r *replica) Propose(term uint64, entry []byte, relaying []uint64) error {
 }
 
 // Encode implements controller.Outside.
-func (r *replica) Encode(encode func() []byte) {
-	r.encodes, r.compared = true, false
+func (r *replica) Encode(encode ledger.Frozen) {
+	r.encodes = true
 	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
 		r.encodes = false
 		r.n.check(r.core.Encoded(encode()))
-		r.turn()
-	})
-}
-
-// Digest implements controller.Outside.
-func (r *replica) Digest(digest func() func()) {
-	r.compared = true
-	r.n.p.after(r.n.s.w.upTo(20*time.Millisecond), func() {
-		digest()()
 		r.turn()
 	})
 }
