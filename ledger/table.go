@@ -83,10 +83,6 @@ func appendTableName(b []byte, name TableName) []byte {
 
 func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 	b = binary.AppendUvarint(append(b, byte(OpPut)), table)
-	return appendRow(b, cell, field, value)
-}
-
-func appendRow(b []byte, cell, field Key, value []byte) []byte {
 	return appendBytes(field.Append(cell.Append(b)), value)
 }
 
@@ -105,11 +101,16 @@ func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]
 	b = appendTableName(b, name)
 	of, digest := xxhash.Sum64(b[at:]), uint64(0)
 	put := binary.AppendUvarint([]byte{byte(OpPut)}, n)
+	var cell Key
+	row := cell.Append(put) // that begins a row of the cell
 	start, done, grow := len(b), 0, sampled
 	for key, value := range all {
-		b = append(b, put...)
-		at := len(b)
-		b = appendRow(b, key[0], key[1], value)
+		if key[0] != cell {
+			cell = key[0]
+			row = cell.Append(row[:len(put)])
+		}
+		at := len(b) + len(put)
+		b = appendBytes(key[1].Append(append(b, row...)), value)
 		high, low := bits.Mul64(xxhash.Sum64(b[at:])^of, mix)
 		digest += high ^ low
 		if done++; done == grow {

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"unsafe"
 )
 
 // owner is who may modify a node in place. Its address is its identity.
@@ -384,6 +385,7 @@ func (m *hashed[V]) all() iter.Seq2[Key, place[V]] {
 			return
 		}
 		for i := uint(0); i < uint(len(m.dir)); {
+			m.loadNext(i)
 			b := m.dir[i]
 			for j := range b.list {
 				if !yield(b.key(j), place[V]{b, j}) {
@@ -392,6 +394,18 @@ func (m *hashed[V]) all() iter.Seq2[Key, place[V]] {
 			}
 			i += 1 << (64 - m.shift - b.depth)
 		}
+	}
+}
+
+// aheadOf is how many places of the directory the buckets are whose keys are loaded while others are read.
+const aheadOf = 4
+
+// loadNext loads the keys of a bucket that comes after place i of the directory, and one further on that has the address
+// of its keys.
+func (m *hashed[V]) loadNext(i uint) {
+	if i += aheadOf; i+aheadOf < uint(len(m.dir)) {
+		prefetch(unsafe.Pointer(m.dir[i+aheadOf]))
+		prefetch(unsafe.Pointer(unsafe.SliceData(m.dir[i].list)))
 	}
 }
 
