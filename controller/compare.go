@@ -15,9 +15,9 @@ import (
 // neither leads for long nor answers reads. When a snapshot is due, the leader freezes its state, and marks its next
 // entry. Each replica encodes what it has before that entry, and sends a digest of it to the others.
 //
-// A majority decides. A replica that is in it stores what it has encoded as its snapshot, and logs who differs. One that has another digest
-// than a majority hands over if it leads, and begins anew from its last snapshot, which is from before, and the log.
-// Digests that are lost compare nothing.
+// A majority decides. A replica that is in it stores what it has encoded as its snapshot, and logs who differs. One
+// that has another digest than a majority hands over if it leads, and begins anew from its last snapshot, which is
+// from before, and the log. Digests that are lost compare nothing.
 //
 //	digestPayload u8 | index of the entry u64 | digest u64
 //

@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
 
-// Replicas compare what they have before they keep it as a snapshot. A leader with nothing uncommitted freezes its state,
-// and marks the next entry: then each follower freezes what it has before it applies that entry. Tables are shared until
-// they change, so what is taken in the loop is small. The digest is computed beside it, while the state is encoded.
+// Replicas compare what they have before they keep it as a snapshot. A leader with nothing uncommitted freezes its
+// state, and marks the next entry: then each follower freezes what it has before it applies that entry. Tables are
+// shared until they change, so what is taken in the loop is small. The digest is computed beside it, while the state
+// is encoded.
 
 // The flags of a header.
 const (
@@ -57,9 +58,9 @@ func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 	return b
 }
 
-// Frozen encodes a state as it was when it was frozen, in any order. The digest is that of the replicated state without the
-// replayed application, which has digests of its own: equal states have equal digests at all replicas. Another goroutine
-// may run it, once, while the Core continues.
+// Frozen encodes a state as it was when it was frozen, in any order. The digest is that of the replicated state without
+// the replayed application, which has digests of its own: equal states have equal digests at all replicas. Another
+// goroutine may run it, once, while the Core continues.
 type Frozen func() (state []byte, digest uint64)
 
 // Freeze is Snapshot without blocking the Core.

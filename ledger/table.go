@@ -94,8 +94,8 @@ const sampled = 1024
 // mix is a factor that makes of the hash of a row and that of its table one of both: an odd number without a pattern.
 const mix = 0x9e3779b97f4a7c15
 
-// appendTable encodes what a table has as operations on table n of an entry, and returns its digest, which does not depend
-// on n, or on the order of the rows. It has so many rows.
+// appendTable encodes what a table has as operations on table n of an entry. It has so many rows. The digest does not
+// depend on n, or on the order of the rows.
 func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) ([]byte, uint64) {
 	at := len(b)
 	b = appendTableName(b, name)

@@ -19,8 +19,8 @@ type damages struct {
 	named   map[string]int // how often another one has said so
 }
 
-// damage changes a row in the memory of a replica that follows, as a bug would, or a bit that flips, as soon as there are
-// rows.
+// damage changes a row in the memory of a replica that follows, as a bug would, or a bit that flips, as soon as there
+// are rows.
 func (s *simulation) damage(f Fault) {
 	replicas := s.led(f).replicas
 	for i := range replicas {

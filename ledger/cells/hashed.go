@@ -400,8 +400,8 @@ func (m *hashed[V]) all() iter.Seq2[Key, place[V]] {
 // aheadOf is how many places of the directory the buckets are whose keys are loaded while others are read.
 const aheadOf = 4
 
-// loadNext loads the keys of a bucket that comes after place i of the directory, and one further on that has the address
-// of its keys.
+// loadNext has the processor load the keys of a bucket after place i of the directory, and a bucket further on, which
+// has the address of its keys.
 func (m *hashed[V]) loadNext(i uint) {
 	if i += aheadOf; i+aheadOf < uint(len(m.dir)) {
 		prefetch(unsafe.Pointer(m.dir[i+aheadOf]))
