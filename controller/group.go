@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -215,6 +216,7 @@ func (g *group) loop() error {
 			return nil
 		case <-g.node.News(): // as the next
 		case <-g.inbox.wake: // drain handles what is in it, as the next
+			runtime.Gosched() // other sessions that have read something put it there first: then one entry has it all
 		case <-g.payloads.wake:
 		case f := <-g.ask:
 			f()
