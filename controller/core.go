@@ -39,6 +39,7 @@ type Core struct {
 	encoding *image // nil if none is being encoded
 
 	comparison comparison
+	pace       pace // at the leader
 
 	waiting  []delivery                        // oldest first; one of each session at most
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
@@ -229,6 +230,9 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 		if err := c.ledger.Commit(e.Data); err != nil {
 			return fmt.Errorf("controller %s: entry %d: %w", c.cfg.Name, e.Index, err)
 		}
+		if c.role.Leading && c.ledger.InFlight() == 0 {
+			c.pace.committed(now, c.ledger.Waiting())
+		}
 		if err := c.tellSpares(e.Data); err != nil {
 			return err
 		}
@@ -253,7 +257,7 @@ func (c *Core) Update(now time.Time, u consensus.Update) error {
 
 func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 	was := c.role
-	c.role = r
+	c.role, c.pace = r, pace{}
 	if !r.Leading {
 		c.rule.note(now, r.Leader, c.cfg.ID)
 	}
@@ -354,8 +358,8 @@ func (c *Core) tellFailure(f *ledger.Failure) {
 // since then. So setting the wall clock does not affect timers.
 func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
 
-// Turn executes due timers and waiting inputs while there is room, proposes one entry, and releases what was committed.
-// It is called after each of the other methods, or after several of them.
+// Turn executes due timers and waiting inputs while there is room, proposes one entry, unless inputs wait for others, and
+// releases what was committed. It is called after each of the other methods, or after several of them.
 func (c *Core) Turn(now time.Time) error {
 	if err := c.comparison.err; err != nil {
 		return err
@@ -380,8 +384,8 @@ func (c *Core) Turn(now time.Time) error {
 		c.execute(now)
 		c.executeFrames()
 	}
-	if entry, ok := c.ledger.CutTransactions(); ok {
-		if err := c.propose(entry); err != nil {
+	if c.draining || c.pace.ready(now, c.ledger.Waiting()) {
+		if err := c.cut(now, c.ledger.CutTransactions); err != nil {
 			return err
 		}
 	}
@@ -397,6 +401,17 @@ func (c *Core) Turn(now time.Time) error {
 	return c.compact()
 }
 
+// cut proposes the entry that is there, if there is one.
+func (c *Core) cut(now time.Time, cut func() ([]byte, bool)) error {
+	waiting := c.ledger.Waiting()
+	entry, ok := cut()
+	if !ok {
+		return nil
+	}
+	c.pace.began(now, waiting)
+	return c.propose(entry)
+}
+
 // propose proposes an entry. If this member is no longer the leader, a Role that says so follows, and nothing is
 // released before that.
 func (c *Core) propose(entry []byte) error {
@@ -409,6 +424,14 @@ func (c *Core) propose(entry []byte) error {
 
 // NextTick returns when Tick is to be called, unless something else happens before.
 func (c *Core) NextTick() time.Time {
+	at := c.nextTick()
+	if due := c.pace.due; !due.IsZero() && due.Before(at) {
+		return due
+	}
+	return at
+}
+
+func (c *Core) nextTick() time.Time {
 	soon := c.ticked.Add(TickInterval)
 	if c.hosting != nil || c.follower.Broken() || c.leader.Broken() || c.ledger.Busy() {
 		return soon
@@ -431,7 +454,8 @@ func (c *Core) NextTick() time.Time {
 	return late
 }
 
-// Tick reports switches that stayed away, and logs which commands are complete. See NextTick.
+// Tick reports switches that stayed away, and logs which commands are complete, and inputs that have waited for others
+// long enough. See NextTick.
 func (c *Core) Tick(now time.Time) error {
 	c.ticked = now
 	c.noticeLeader(now)
@@ -445,8 +469,8 @@ func (c *Core) Tick(now time.Time) error {
 		return nil
 	}
 	c.tellRefusals(now)
-	if entry, ok := c.ledger.Cut(); ok {
-		if err := c.propose(entry); err != nil {
+	if c.draining || !c.pace.holds(now) {
+		if err := c.cut(now, c.ledger.Cut); err != nil {
 			return err
 		}
 	}

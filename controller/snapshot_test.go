@@ -27,6 +27,7 @@ func TestDrainsBeforeASnapshot(t *testing.T) {
 		one.events(5, next, packetIn)
 		next++
 		s.turn()
+		s.pass(longestHold) // it does not wait for the commit of the previous one
 	}
 	event()
 	event()

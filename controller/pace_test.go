@@ -1,0 +1,162 @@
+package controller
+
+import (
+	"testing"
+	"time"
+)
+
+// What is outstanding at a time ends up in one entry, and what is outstanding alone never waits.
+func TestPaceOfClosedLoops(t *testing.T) {
+	for clients, least := range map[int]int{1: 1, 2: 2, 5: 5, 16: 16, 60: fullEntry} {
+		l := loops{commit: 300 * time.Microsecond, think: 10 * time.Microsecond, clients: clients}
+		l.run(20) // in which they find each other
+		before, held := l.executed, l.held
+		if l.run(100); l.executed-before < 100*least {
+			t.Errorf("%d clients: 100 entries have %d inputs, not %d each", clients, l.executed-before, least)
+		}
+		if clients == 1 && l.held > held {
+			t.Errorf("the only client had to wait %d times", l.held-held)
+		}
+	}
+}
+
+// loops are clients that send an input each, and the next one some time after it was committed, one after the other.
+type loops struct {
+	pace
+	commit, think time.Duration
+	clients       int
+	now           time.Time
+
+	sent     []time.Time // of inputs to come, in order
+	waiting  int
+	flying   []flight
+	executed int
+	held     int // inputs that had to wait
+}
+
+type flight struct {
+	inputs int
+	done   time.Time
+}
+
+// run goes on until so many entries are cut.
+func (l *loops) run(entries int) {
+	if l.now.IsZero() {
+		l.now = time.Unix(1000, 0)
+		l.answered(l.clients)
+	}
+	for entries > 0 {
+		l.now = l.now.Add(time.Microsecond)
+		if len(l.flying) > 0 && !l.now.Before(l.flying[0].done) {
+			l.answered(l.flying[0].inputs)
+			if l.flying = l.flying[1:]; len(l.flying) == 0 {
+				l.committed(l.now, l.waiting)
+			}
+		}
+		for len(l.sent) > 0 && !l.now.Before(l.sent[0]) {
+			l.sent = l.sent[1:]
+			l.waiting++
+		}
+		switch {
+		case l.waiting == 0:
+		case !l.ready(l.now, l.waiting):
+			l.held++
+		default:
+			l.began(l.now, l.waiting)
+			l.flying = append(l.flying, flight{l.waiting, l.now.Add(l.commit)})
+			l.executed += l.waiting
+			l.waiting = 0
+			entries--
+		}
+	}
+}
+
+// answered has so many clients send their next input.
+func (l *loops) answered(clients int) {
+	for i := range clients {
+		l.sent = append(l.sent, l.now.Add(time.Duration(i+1)*l.think))
+	}
+}
+
+// Inputs wait for a commit no longer than longestHold, and only if that entry has inputs itself.
+func TestPaceHolds(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	if !p.ready(now, 1) {
+		t.Fatal("the first input has to wait")
+	}
+	p.began(now, 1)
+	if p.ready(now, fullEntry-1) || !p.ready(now, fullEntry) {
+		t.Errorf("fewer than %d inputs do not wait for the entry in flight, or so many do", fullEntry)
+	}
+	p.ready(now, 1)
+	if end := now.Add(longestHold); p.due != end || !p.holds(end.Add(-1)) || p.holds(end) || !p.ready(end, 1) {
+		t.Errorf("an input waits until %v, not until %v", p.due, end)
+	}
+
+	var other pace
+	other.began(now, 0)
+	if !other.ready(now, 1) {
+		t.Error("an input waits for an entry that has none")
+	}
+}
+
+// If nobody sends anything more when it is answered, others need not wait for that.
+func TestPacesForNothingBecomeRare(t *testing.T) {
+	const commit, entries = 300 * time.Microsecond, 1000
+	var p pace
+	pauses := 0
+	now := time.Unix(1000, 0)
+	round := func() {
+		p.began(now, 10)
+		now = now.Add(commit)
+		p.committed(now, 1) // which has come meanwhile
+		if !p.ready(now, 1) {
+			pauses++
+			if now = p.due; !p.ready(now, 1) {
+				t.Fatal("the pause does not end")
+			}
+		}
+	}
+	for range entries {
+		round()
+	}
+	if pauses < 3 || pauses > mostMisses+entries>>mostMisses {
+		t.Errorf("%d pauses for nothing after %d entries", pauses, entries)
+	}
+
+	for p.skip > 0 { // then others do send something
+		round()
+	}
+	p.began(now, 10)
+	p.committed(now.Add(commit), 1)
+	p.ready(now.Add(commit), 1)
+	if !p.ready(now.Add(commit), 11) || p.misses != 0 {
+		t.Errorf("%d misses after what was expected came", p.misses)
+	}
+}
+
+// An entry is proposed without what comes while the one before is not committed, and the next one has all of that.
+func TestEntriesGather(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	s.pass(0)
+	one, two, three := s.up(1, 5), s.up(2, 5), s.up(3, 5)
+	one.events(5, 2, packetIn)
+	s.turn()
+	two.events(5, 2, packetIn)
+	s.turn()
+	three.events(5, 2, packetIn)
+	s.turn()
+	if len(s.proposed) != 1 {
+		t.Fatalf("%d entries, while the first is not committed", len(s.proposed))
+	}
+	if due := s.core.NextTick(); due != s.now.Add(longestHold) {
+		t.Errorf("the next tick is in %v, and not when the others have waited long enough", due.Sub(s.now))
+	}
+	s.commit()
+	s.pass(longestHold)
+	if len(s.proposed) != 1 {
+		t.Fatalf("%d entries of what came meanwhile", len(s.proposed))
+	}
+}
