@@ -358,8 +358,8 @@ func (c *Core) tellFailure(f *ledger.Failure) {
 // since then. So setting the wall clock does not affect timers.
 func (c *Core) clock(now time.Time) int64 { return c.began.Add(now.Sub(c.began)).UnixNano() }
 
-// Turn executes due timers and waiting inputs while there is room, proposes one entry, unless inputs wait for others, and
-// releases what was committed. It is called after each of the other methods, or after several of them.
+// Turn executes due timers and waiting inputs while there is room, proposes one entry unless inputs wait for others,
+// and releases what was committed. It is called after each of the other methods, or after several of them.
 func (c *Core) Turn(now time.Time) error {
 	if err := c.comparison.err; err != nil {
 		return err

@@ -3,16 +3,17 @@ package controller
 import "time"
 
 // pace decides when the next entry is proposed. An entry costs the leader, its followers and their disks nearly the
-// same whether it has one input or sixteen. So while few inputs are outstanding at a time, it is better that they are in
-// one entry:
+// same, whether it has one input or sixteen. So while few inputs are outstanding at a time, they should be in one
+// entry:
 //
 //   - While an entry is not committed, others gather, as the small segments of a connection do in Nagle's algorithm.
-//   - Whoever has the answers of an entry may send something new at once. So once it is committed, inputs that wait are
-//     joined by as many again, for as long as a commit takes. Otherwise they would go alone, and so would those that
-//     come a moment later: there would be two groups of inputs, one of which always waits for the other.
+//   - Clients that have the answers of an entry may send something new at once. So once it is committed, inputs that
+//     wait are joined by as many again as were answered, for as long as a commit takes. Otherwise there would be two
+//     groups of inputs, one of which always waits for the other.
 //
-// Nothing is held when a single input is outstanding: nothing is in flight then, and nothing else is expected. With many
-// outstanding, fullEntry of them do not wait either. When nothing comes in such pauses, they become rare.
+// A single input that is outstanding never waits: nothing is in flight then, and nothing else is expected. With many
+// outstanding, fullEntry of them do not wait either. When nothing comes in such pauses, they become rare. See
+// docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
 type pace struct {
 	cut      time.Time     // when the last entry was
 	inputs   int           // that it has
