@@ -216,7 +216,9 @@ func (g *group) loop() error {
 			return nil
 		case <-g.node.News(): // as the next
 		case <-g.inbox.wake: // drain handles what is in it, as the next
-			runtime.Gosched() // other sessions that have read something put it there first: then one entry has it all
+			if len(g.core.sessions) > 1 {
+				runtime.Gosched() // others that have read something put it there first: then one entry has it all
+			}
 		case <-g.payloads.wake:
 		case f := <-g.ask:
 			f()
