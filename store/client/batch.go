@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -50,6 +51,7 @@ func (w *work) answer(outcomes []store.Outcome, err error) {
 type lane struct {
 	queue []*work
 	sent  []*batch
+	most  int // work of a request; 0: no answer was too large yet. See fits
 }
 
 // batch is a request.
@@ -105,7 +107,24 @@ const (
 )
 
 func (l *lane) gathers() bool {
-	return len(l.sent) >= pipelined && len(l.queue) < fullQueue && !l.queue[0].alone
+	return len(l.sent) >= pipelined && len(l.queue) < min(fullQueue, l.bound()) && !l.queue[0].alone
+}
+
+// bound bounds the work that is sent together.
+func (l *lane) bound() int { return cmp.Or(l.most, store.MaxOps) }
+
+// fits notes how much work of a request was answered before the first that was refused because all of it together is
+// too large for the namespace, if any was. Further requests have no more than that. The bound grows again with each
+// request that has reached it, so it follows what answers need.
+func (l *lane) fits(work, answered int) {
+	switch {
+	case answered == 0: // that one may be larger than all others
+		l.most = max(1, work/2)
+	case answered < work:
+		l.most = answered
+	case work >= l.bound():
+		l.most = min(l.bound()+1, store.MaxOps)
+	}
 }
 
 // cut makes a batch of what waits in a lane; nil if nothing does, or too many are sent.
@@ -128,7 +147,7 @@ func (c *Client) cut(i int) *batch {
 	}
 	n, ops, size := 0, 0, 0
 	for _, w := range l.queue {
-		if n > 0 && (w.alone || ops+w.ops > store.MaxOps || size+len(w.encoded) > maxBatch) {
+		if n > 0 && (w.alone || n >= l.bound() || ops+w.ops > store.MaxOps || size+len(w.encoded) > maxBatch) {
 			break
 		}
 		n, ops, size = n+1, ops+w.ops, size+len(w.encoded)
@@ -235,18 +254,20 @@ func (c *Client) advance() {
 	}
 }
 
-// distribute gives each work its outcomes. One that was refused because the request with all of them is too large for
-// the namespace waits again, to be sent alone. One whose bucket does not have the session any more waits again too, if
-// nobody can have executed it.
+// distribute gives each work its outcomes. What was refused because the request with all of it is too large for the
+// namespace waits again, before all other work. If it was the first of the request, it is sent alone. Work whose bucket
+// does not have the session any more waits again too, if nobody can have executed it.
 func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
-	for _, w := range b.work {
+	answered := len(b.work)
+	var again []*work
+	for i, w := range b.work {
 		own := outcomes[:w.transactions:w.transactions]
 		outcomes = outcomes[w.transactions:]
 		why, expired := own[0].Error, slices.IndexFunc(own, isExpired)
 		switch {
 		case len(b.work) > 1 && why != nil && why.Code == store.TooLarge && !w.givenUp:
-			w.alone, w.sent = true, false
-			l.queue = append(l.queue, w)
+			w.alone, w.sent = i == 0, false
+			again, answered = append(again, w), min(answered, i)
 		case expired < 0:
 			w.answer(own, nil)
 		default:
@@ -258,6 +279,8 @@ func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 			}
 		}
 	}
+	l.queue = slices.Insert(l.queue, 0, again...)
+	l.fits(len(b.work), answered)
 }
 
 func isExpired(o store.Outcome) bool { return o.Error != nil && o.Error.Code == store.Expired }

@@ -66,6 +66,45 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// Answers that do not fit one request are those of a few requests, and not each one of a request of its own.
+func TestAnswersTooLargeTogether(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	const callers, rounds, mostRequests = 500, 3, 60
+	value := store.Value(make([]byte, 300))
+	if _, err := cl.Do(t.Context(), add("t")); err != nil { // it has a session then
+		t.Fatal(err)
+	}
+	for range rounds {
+		c.mu.Lock() // nothing is answered
+		var calling sync.WaitGroup
+		for i := range callers {
+			key := fmt.Sprint("row", i)
+			calling.Go(func() {
+				out, err := cl.Do(t.Context(), store.Op{Kind: store.Put, Table: "t", Key: key, Columns: value},
+					store.Op{Kind: store.Get, Table: "t", Key: key})
+				if err != nil || out.Results[1].Row == nil || out.Results[1].Row.Key != key {
+					t.Errorf("%s: %+v, %v", key, out, err)
+				}
+			})
+		}
+		await.Until(t, "the callers to wait", func() bool {
+			cl.mu.Lock()
+			defer cl.mu.Unlock()
+			n := len(cl.lanes[writes].queue)
+			for _, b := range cl.lanes[writes].sent {
+				n += len(b.work)
+			}
+			return n == callers
+		})
+		c.mu.Unlock()
+		calling.Wait()
+	}
+	if cl.batches > mostRequests {
+		t.Errorf("%d rounds of %d callers were %d requests, at most %d are expected", rounds, callers, cl.batches,
+			mostRequests)
+	}
+}
+
 // Transactions side by side are executed and refused each by itself, and are answered in their order.
 func TestSideBySide(t *testing.T) {
 	c, cl := serveTable(t, 1)
