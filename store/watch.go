@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/json"
+	"math"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -11,6 +13,11 @@ type WatchRequest struct {
 	Namespace string
 	Table     string // "": all tables
 	Prefix    string // of the keys of rows in Table
+	// Tables are several tables, in place of Table. They need not be there yet.
+	Tables []string
+	// GatherMS is for how long changes are gathered before they are told, in ms, if others were told shortly before. 0:
+	// as long as the controller gathers them for all watches.
+	GatherMS uint32
 	// After is the revision after which changes are told. nil is the present one.
 	After *uint64
 	// Revisions are After for each bucket of a namespace with Buckets.
@@ -38,6 +45,12 @@ type Change struct {
 	Definition *Definition `json:"definition,omitzero"` // of a table that was created
 }
 
+// maxWatchedTables bounds WatchRequest.Tables: each change is looked up in it.
+const maxWatchedTables = 64
+
+// maxGatherMS bounds WatchRequest.GatherMS. A client expects to hear from a watch at least every few seconds.
+const maxGatherMS = 1000
+
 // Check returns an *Error if the request is not what it should be.
 func (w *WatchRequest) Check() error {
 	if err := CheckNamespace(w.Namespace); err != nil {
@@ -50,6 +63,17 @@ func (w *WatchRequest) Check() error {
 		return Fail(Invalid, "a prefix is one of keys in a table: give that too")
 	case len(w.Prefix) > MaxKey:
 		return Fail(Invalid, "a key has at most %d bytes, the prefix has %d", MaxKey, len(w.Prefix))
+	case len(w.Tables) > 0 && w.Table != "":
+		return Fail(Invalid, "give either a table or several tables")
+	case len(w.Tables) > maxWatchedTables:
+		return Fail(Invalid, "a watch is of at most %d tables, or of all of them", maxWatchedTables)
+	case w.GatherMS > maxGatherMS:
+		return Fail(Invalid, "changes are gathered for at most %d ms", maxGatherMS)
+	}
+	for _, name := range w.Tables {
+		if !isName(name) {
+			return Fail(Invalid, "%q is not the name of a table: %s", name, nameRule)
+		}
 	}
 	switch of := Buckets(w.Namespace); {
 	case of > 0 && w.After != nil:
@@ -71,6 +95,8 @@ func (w *WatchRequest) Append(b []byte) []byte {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.VarintType), *w.After)
 	}
 	e.uints(5, w.Revisions)
+	e.texts(6, w.Tables)
+	e.uint(7, uint64(w.GatherMS))
 	return b
 }
 
@@ -90,6 +116,10 @@ func (w *WatchRequest) Decode(b []byte) error {
 			w.After = &after
 		case 5:
 			w.Revisions = d.uints(f, w.Revisions)
+		case 6:
+			w.Tables = append(w.Tables, d.text(f))
+		case 7:
+			w.GatherMS = uint32(min(d.uint(f), math.MaxUint32))
 		}
 		return d.err
 	})
@@ -190,7 +220,7 @@ func (w *watcher) change(c *committed) (*Change, error) {
 		return nil, nil
 	case !known:
 		return nil, Fail(Forgotten, "rows of a table have changed that was dropped since: read what is there now")
-	case w.Table != "" && w.Table != of.name:
+	case !w.selects(of.name):
 		return nil, nil
 	case len(c.key) < len(w.Prefix) || c.key[:len(w.Prefix)] != w.Prefix:
 		return nil, nil
@@ -208,6 +238,14 @@ func (w *watcher) change(c *committed) (*Change, error) {
 	return out, nil
 }
 
+// selects reports whether the watch asks for changes of a table.
+func (w *watcher) selects(table string) bool {
+	if len(w.Tables) > 0 {
+		return slices.Contains(w.Tables, table)
+	}
+	return w.Table == "" || w.Table == table
+}
+
 func (w *watcher) tableChange(c *committed) (*Change, error) {
 	out := &Change{Revision: c.revision, Table: c.key, Removed: c.value == nil}
 	if !out.Removed {
@@ -218,7 +256,7 @@ func (w *watcher) tableChange(c *committed) (*Change, error) {
 		w.learn(t.ID, c.key, &t.Definition)
 		out.Definition = &t.Definition
 	}
-	if w.Table != "" && w.Table != c.key || w.Prefix != "" {
+	if !w.selects(c.key) || w.Prefix != "" {
 		return nil, nil
 	}
 	return out, nil

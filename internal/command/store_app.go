@@ -41,7 +41,7 @@ the switch.`,
 				return err
 			}
 			defer c.Close()
-			cache := client.NewCache(c, "")
+			cache := client.NewCache(c, onstore.CachedTables[args[0]]...)
 			defer cache.Close()
 			a, err := onstore.New(args[0], onstore.Variant(variant), c, cache)
 			if err != nil {

@@ -19,7 +19,7 @@ import (
 // meanwhile, it is refused.
 type Cache struct {
 	client *Client
-	table  string // that it keeps; "": all
+	tables []string // that it keeps; none: all
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -58,12 +58,12 @@ const (
 	maxMarks = 64
 )
 
-// NewCache returns a Cache of a table of the client's namespace, or of all of them if table is "". Close ends it, and
-// is called before that of the client. In a namespace with buckets it keeps nothing: what a revision says there is not
-// said of all rows.
-func NewCache(c *Client, table string) *Cache {
+// NewCache returns a Cache of tables of the client's namespace, or of all of them if none are given. It is told each
+// change of these, so give those that are read from it. Close ends it, and is called before that of the client. In a
+// namespace with buckets it keeps nothing: what a revision says there is not said of all rows.
+func NewCache(c *Client, tables ...string) *Cache {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Cache{client: c, table: table, stop: cancel, rows: map[place]*cached{}}
+	k := &Cache{client: c, tables: tables, stop: cancel, rows: map[place]*cached{}}
 	if store.Buckets(c.namespace) == 0 {
 		k.ended.Go(func() { k.watch(ctx) }) // both end with Close
 		k.ended.Go(func() { k.mark(ctx) })
@@ -125,7 +125,9 @@ func (k *Cache) expect(p place) {
 }
 
 // keeps reports whether the watch tells changes of a row. k.mu is held.
-func (k *Cache) keeps(p place) bool { return k.told > 0 && (k.table == "" || k.table == p.table) }
+func (k *Cache) keeps(p place) bool {
+	return k.told > 0 && (len(k.tables) == 0 || slices.Contains(k.tables, p.table))
+}
 
 // keep keeps a row that was read or written at a revision, and was the newest one at a time. k.mu is held.
 func (k *Cache) keep(p place, row store.Row, revision uint64, at time.Time) {
@@ -229,10 +231,11 @@ func merged(all, wrote store.Columns) store.Columns {
 func (k *Cache) watch(ctx context.Context) {
 	pause := time.NewTicker(mostPause)
 	defer pause.Stop()
+	request := store.WatchRequest{Tables: k.tables, GatherMS: uint32(markEvery.Milliseconds())}
 	for ctx.Err() == nil {
-		for told, err := range k.client.Watch(ctx, k.table, "") {
+		for told, err := range k.client.watch(ctx, request) {
 			if err != nil {
-				break // there is no such table yet, or changes were forgotten
+				break // changes were forgotten
 			}
 			k.update(told)
 		}

@@ -84,7 +84,7 @@ func TestCache(t *testing.T) {
 // What is written through a cache is seen by its next read, of any age.
 func TestCacheWrites(t *testing.T) {
 	_, cl := serveTable(t, 1)
-	k := NewCache(cl, "")
+	k := NewCache(cl)
 	defer k.Close()
 	ctx := t.Context()
 	do := func(o store.Op) uint64 {

@@ -23,10 +23,16 @@ import (
 // Bucket, but the first. Revisions of a response are what a later Watch goes on after, in any namespace.
 func (c *Client) Watch(ctx context.Context, table, prefix string,
 	after ...uint64) iter.Seq2[store.WatchResponse, error] {
+	return c.watch(ctx, store.WatchRequest{Table: table, Prefix: prefix}, after...)
+}
+
+// watch is Watch for what a request says.
+func (c *Client) watch(ctx context.Context, request store.WatchRequest,
+	after ...uint64) iter.Seq2[store.WatchResponse, error] {
+	request.Namespace = c.namespace
 	return func(yield func(store.WatchResponse, error) bool) {
-		w := watching{client: c, yield: yield, without: map[string]bool{}, lack: map[string]int{},
+		w := watching{client: c, request: request, yield: yield, without: map[string]bool{}, lack: map[string]int{},
 			after: slices.Clone(after)}
-		w.request = store.WatchRequest{Namespace: c.namespace, Table: table, Prefix: prefix}
 		w.run(ctx)
 	}
 }

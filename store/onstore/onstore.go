@@ -87,6 +87,13 @@ var Names = map[string][]Variant{
 	"devices":  {Plain, References, Versions, Columned, Component, Cached},
 }
 
+// CachedTables are the tables that each application reads from a cache, so those of which a client.Cache is needed.
+var CachedTables = map[string][]string{
+	"learning": {portTable},
+	"balancer": {vipAddressTable, vipTable},
+	"devices":  {macTable, deviceTable},
+}
+
 // New returns an application. cache is used by the variant Cached only.
 func New(name string, v Variant, s Store, cache Cache) (App, error) {
 	variants, there := Names[name]

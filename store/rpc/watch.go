@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,8 @@ const confirmEvery = time.Second
 // progressEvery is how often a client is told at most of revisions without changes that it asks for.
 const progressEvery = 20 * time.Millisecond
 
-// gatherFor is how long a watch waits after it has looked for changes before it looks again, unless it is behind. In a
-// namespace that is written all the time, each commit would wake it otherwise, which takes longer than to tell what has
+// gatherFor is how long a watch waits after it has looked for changes before it looks again, unless it is behind, or asks
+// for another time. In a namespace that is written all the time, each commit would wake it otherwise, which takes longer than to tell what has
 // changed. After a pause of that length, a change is told at once.
 const gatherFor = 2 * time.Millisecond
 
@@ -71,7 +72,7 @@ func (s *server) tell(ctx context.Context, request []byte, send func(store.Watch
 	if err := send(store.WatchResponse{Revision: changes.Revision()}); err != nil {
 		return err
 	}
-	return s.tellChanges(ctx, w.Namespace, changes, send)
+	return s.tellChanges(ctx, w, changes, send)
 }
 
 // cursor returns where a watch begins.
@@ -93,13 +94,14 @@ func (s *server) tellBuckets(ctx context.Context, w store.WatchRequest, of int,
 	if s.watched.Add(int64(of)) > maxWatched {
 		return store.Fail(store.Unavailable, "this controller has watches of %d buckets: ask another one", maxWatched)
 	}
-	names, cursors, first := make([]string, of), make([]*store.Cursor, of), make([]uint64, of)
+	ones, cursors, first := make([]store.WatchRequest, of), make([]*store.Cursor, of), make([]uint64, of)
 	err := sideBySide(ctx, of, maxParts, func(ctx context.Context, i int) (err error) {
-		one := store.WatchRequest{Namespace: store.BucketName(w.Namespace, i), Table: w.Table, Prefix: w.Prefix}
+		one := w
+		one.Namespace, one.Revisions = store.BucketName(w.Namespace, i), nil
 		if len(w.Revisions) > 0 {
 			one.After = &w.Revisions[i]
 		}
-		names[i] = one.Namespace
+		ones[i] = one
 		if cursors[i], err = s.cursor(ctx, one); err == nil {
 			first[i] = cursors[i].Revision()
 		}
@@ -113,7 +115,7 @@ func (s *server) tellBuckets(ctx context.Context, w store.WatchRequest, of int,
 	}
 	var sending sync.Mutex                                                  // guards send
 	return sideBySide(ctx, of, of, func(ctx context.Context, i int) error { // until one of them fails
-		return s.tellChanges(ctx, names[i], cursors[i], func(r store.WatchResponse) error {
+		return s.tellChanges(ctx, ones[i], cursors[i], func(r store.WatchResponse) error {
 			sending.Lock()
 			defer sending.Unlock()
 			r.Bucket = i
@@ -123,8 +125,9 @@ func (s *server) tellBuckets(ctx context.Context, w store.WatchRequest, of int,
 }
 
 // tellChanges sends changes of a namespace or bucket as they come.
-func (s *server) tellChanges(ctx context.Context, namespace string, changes *store.Cursor,
+func (s *server) tellChanges(ctx context.Context, w store.WatchRequest, changes *store.Cursor,
 	send func(store.WatchResponse) error) error {
+	namespace, gather := w.Namespace, cmp.Or(time.Duration(w.GatherMS)*time.Millisecond, gatherFor)
 	confirm, told, sent := time.Now().Add(confirmEvery), changes.Revision(), time.Now()
 	for {
 		until := confirm
@@ -151,7 +154,7 @@ func (s *server) tellChanges(ctx context.Context, namespace string, changes *sto
 			changes.Current(revision)
 			confirm = time.Now().Add(confirmEvery)
 		}
-		if !changes.More() && pause.For(ctx, time.Until(now.Add(gatherFor))) != nil {
+		if !changes.More() && pause.For(ctx, time.Until(now.Add(gather))) != nil {
 			return ctx.Err()
 		}
 	}
