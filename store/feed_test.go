@@ -133,6 +133,41 @@ func TestWatchOfDroppedTable(t *testing.T) {
 	}
 }
 
+// A watch of several tables is told of these only, also of one that is made later.
+func TestWatchOfTables(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "a"}, Op{Kind: CreateTable, Table: "other"})
+	r.must("n", Op{Kind: CreateTable, Table: "b"})
+	for _, table := range []string{"other", "a", "b"} {
+		r.must("n", Op{Kind: Put, Table: table, Key: "k", Columns: Value([]byte("1"))})
+	}
+	made := map[string]Table{"a": {1, Definition{Columns: []string{DefaultColumn}}},
+		"other": {2, Definition{Columns: []string{DefaultColumn}}}}
+	for _, f := range r.feeds {
+		after := uint64(2)
+		c, err := f.Cursor(WatchRequest{Namespace: "n", Tables: []string{"a", "b"}, After: &after}, made, 6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.Next(context.Background())
+		if err != nil || len(list) != 3 || list[0].Table != "b" || list[1].Table != "a" || list[2].Table != "b" {
+			t.Errorf("told %+v, %v", list, err)
+		}
+	}
+}
+
+// What a watch asks for is bounded.
+func TestWatchRefused(t *testing.T) {
+	for _, w := range []WatchRequest{{Table: "a", Tables: []string{"b"}}, {Tables: []string{""}},
+		{Tables: make([]string, maxWatchedTables+1)}, {Tables: []string{"a"}, Prefix: "p"},
+		{GatherMS: maxGatherMS + 1}} {
+		w.Namespace = "n"
+		if refused, is := w.Check().(*Error); !is || refused.Code != Invalid {
+			t.Errorf("%+v: %v", w, refused)
+		}
+	}
+}
+
 // A watch learns whether it has left changes, so that it does not wait before it reads these.
 func TestMore(t *testing.T) {
 	f := NewFeed()

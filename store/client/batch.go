@@ -51,7 +51,7 @@ func (w *work) answer(outcomes []store.Outcome, err error) {
 type lane struct {
 	queue []*work
 	sent  []*batch
-	most  int // work of a request; 0: no answer was too large yet. See fits
+	most  int // work of a request; 0: nothing was refused yet. See tooLarge
 }
 
 // batch is a request.
@@ -112,20 +112,6 @@ func (l *lane) gathers() bool {
 
 // bound bounds the work that is sent together.
 func (l *lane) bound() int { return cmp.Or(l.most, store.MaxOps) }
-
-// fits notes how much work of a request was answered before the first that was refused because all of it together is
-// too large for the namespace, if any was. Further requests have no more than that. The bound grows again with each
-// request that has reached it, so it follows what answers need.
-func (l *lane) fits(work, answered int) {
-	switch {
-	case answered == 0: // that one may be larger than all others
-		l.most = max(1, work/2)
-	case answered < work:
-		l.most = answered
-	case work >= l.bound():
-		l.most = min(l.bound()+1, store.MaxOps)
-	}
-}
 
 // cut makes a batch of what waits in a lane; nil if nothing does, or too many are sent.
 func (c *Client) cut(i int) *batch {
@@ -255,19 +241,18 @@ func (c *Client) advance() {
 }
 
 // distribute gives each work its outcomes. What was refused because the request with all of it is too large for the
-// namespace waits again, before all other work. If it was the first of the request, it is sent alone. Work whose bucket
-// does not have the session any more waits again too, if nobody can have executed it.
+// namespace waits again, see tooLarge. Work whose bucket does not have the session any more waits again too, if nobody
+// can have executed it.
 func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	answered := len(b.work)
-	var again []*work
+	var refused []*work
 	for i, w := range b.work {
 		own := outcomes[:w.transactions:w.transactions]
 		outcomes = outcomes[w.transactions:]
 		why, expired := own[0].Error, slices.IndexFunc(own, isExpired)
 		switch {
 		case len(b.work) > 1 && why != nil && why.Code == store.TooLarge && !w.givenUp:
-			w.alone, w.sent = i == 0, false
-			again, answered = append(again, w), min(answered, i)
+			refused, answered = append(refused, w), min(answered, i)
 		case expired < 0:
 			w.answer(own, nil)
 		default:
@@ -279,8 +264,28 @@ func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 			}
 		}
 	}
-	l.queue = slices.Insert(l.queue, 0, again...)
-	l.fits(len(b.work), answered)
+	l.tooLarge(len(b.work), answered, refused)
+}
+
+// tooLarge puts work of a request before all other work again, because it was refused as too large. So was most of what
+// came after the first so much of the request if there was no room for more. Then further requests have no more work
+// than that. The bound grows again with each request that has reached it, so it follows what answers need. Work that was
+// the first, or that was refused among other work that was not, is sent alone: that may be refused whatever it is sent
+// with.
+func (l *lane) tooLarge(work, answered int, refused []*work) {
+	full := 2*len(refused) > work-answered
+	for i, w := range refused {
+		w.sent, w.alone = false, !full || answered == 0 && i == 0
+	}
+	l.queue = slices.Insert(l.queue, 0, refused...)
+	switch {
+	case full && answered == 0:
+		l.most = max(1, work/2)
+	case full:
+		l.most = answered
+	case work >= l.bound():
+		l.most = min(l.bound()+1, store.MaxOps)
+	}
 }
 
 func isExpired(o store.Outcome) bool { return o.Error != nil && o.Error.Code == store.Expired }

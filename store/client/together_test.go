@@ -105,6 +105,39 @@ func TestAnswersTooLargeTogether(t *testing.T) {
 	}
 }
 
+// Requests have less work if most of the rest was refused, and not because of single transactions.
+func TestMostOfRequest(t *testing.T) {
+	for _, c := range []struct {
+		before, work, answered, refused int
+		most, alone                     int // afterwards
+	}{
+		{0, 300, 300, 0, 0, 0}, // it was not full
+		{0, 300, 100, 200, 100, 0},
+		{0, 300, 0, 300, 150, 1}, // the first one may be larger than all others
+		{0, 300, 10, 5, 0, 5},    // these may be refused whatever they are sent with
+		{100, 100, 100, 0, 101, 0},
+		{100, 50, 50, 0, 100, 0},
+		{1, 1, 1, 0, 2, 0},
+	} {
+		l, refused, alone := lane{most: c.before, queue: []*work{{}}}, make([]*work, c.refused), 0
+		for i := range refused {
+			refused[i] = &work{sent: true}
+		}
+		l.tooLarge(c.work, c.answered, refused)
+		for i, w := range refused {
+			if w.alone {
+				alone++
+			}
+			if l.queue[i] != w || w.sent {
+				t.Errorf("%+v: work %d does not wait again", c, i)
+			}
+		}
+		if l.most != c.most || alone != c.alone || len(l.queue) != c.refused+1 {
+			t.Errorf("%+v: at most %d, %d alone", c, l.most, alone)
+		}
+	}
+}
+
 // Transactions side by side are executed and refused each by itself, and are answered in their order.
 func TestSideBySide(t *testing.T) {
 	c, cl := serveTable(t, 1)

@@ -44,8 +44,11 @@ func through(t testing.TB, name protoreflect.Name, encoded []byte) []byte {
 	}
 	var out Request
 	var in any = &out
-	if name == "Response" {
+	switch name {
+	case "Response":
 		in = (*Response)(&out)
+	case "WatchRequest":
+		in = (*WatchRequest)(&out)
 	}
 	if err := (text{}).Unmarshal(b, in); err != nil {
 		t.Fatal(err)
@@ -102,6 +105,19 @@ func TestRequest(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestWatchRequest(t *testing.T) {
+	after := uint64(0)
+	r := store.WatchRequest{Namespace: "n", Table: "t", Prefix: "p", After: &after, Revisions: []uint64{1, 1 << 40},
+		Tables: []string{"a", "b"}, GatherMS: 300}
+	encoded := r.Append(nil)
+	for _, b := range [][]byte{encoded, through(t, "WatchRequest", encoded)} {
+		var got store.WatchRequest
+		if err := got.Decode(b); err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v (%v), want %+v", got, err, r)
+		}
+	}
 }
 
 func TestResponse(t *testing.T) {
