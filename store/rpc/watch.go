@@ -24,9 +24,9 @@ const confirmEvery = time.Second
 // progressEvery is how often a client is told at most of revisions without changes that it asks for.
 const progressEvery = 20 * time.Millisecond
 
-// gatherFor is how long a watch waits after it has looked for changes before it looks again, unless it is behind, or asks
-// for another time. In a namespace that is written all the time, each commit would wake it otherwise, which takes longer than to tell what has
-// changed. After a pause of that length, a change is told at once.
+// gatherFor is how long a watch waits after it has looked for changes before it looks again, unless it is behind, or
+// asks for another time. In a namespace that is written all the time, each commit would wake it otherwise, which takes
+// longer than to tell what has changed. After a pause of that length, a change is told at once.
 const gatherFor = 2 * time.Millisecond
 
 func earlier(a, b time.Time) time.Time {
