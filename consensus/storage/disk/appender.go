@@ -58,6 +58,7 @@ type appender struct {
 
 	segments []segment // all of the log, the oldest first
 	file     *os.File  // the newest
+	datasync datasync  // of the file, if fsync
 	seq      uint64
 	end      int64    // of the records in it
 	zeros    int64    // from end to here are zeros; in a reused segment old data follow
@@ -66,13 +67,26 @@ type appender struct {
 
 // create begins a log.
 func (a *appender) create() error {
+	if err := a.prepare(); err != nil {
+		return err
+	}
 	return a.begin(func() error {
 		return a.snapshotRecord(&walpb.Snapshot{Index: new(uint64(0)), Term: new(uint64(0))})
 	})
 }
 
+func (a *appender) prepare() error {
+	if !a.fsync {
+		return nil
+	}
+	return a.datasync.open()
+}
+
 // open continues a log at its end.
 func (a *appender) open(list []segment, l *loaded) error {
+	if err := a.prepare(); err != nil {
+		return err
+	}
 	s := list[len(list)-1]
 	a.segments, a.owner, a.crc, a.seq, a.end, a.zeros = list, l.owner, l.crc, s.seq, l.end, math.MaxInt64
 	if a.current = noGroup; l.current != nil {
@@ -252,7 +266,7 @@ func (a *appender) sync() error {
 	if !a.dirty || !a.fsync {
 		return nil
 	}
-	err := fileutil.Fdatasync(a.file)
+	err := a.datasync.sync(a.file)
 	a.dirty = err != nil
 	return err
 }
@@ -373,5 +387,5 @@ func (a *appender) close() (err error) {
 	if a.file != nil {
 		err = errors.Join(err, a.file.Close())
 	}
-	return err
+	return errors.Join(err, a.datasync.close())
 }
