@@ -17,8 +17,7 @@ import (
 // datasync executes fdatasync by the kernel's asynchronous I/O (io_submit(2)), which tells the end by an eventfd. So
 // only the goroutine waits. In the system call fdatasync a thread would wait, and keep its processor of Go's
 // scheduler from other goroutines until the scheduler notices. The zero datasync does use that call, and so does one
-// that the kernel refuses. It is for one goroutine at a time. See docs/decisions/0151-the-disk-is-waited-for-without-
-// a-thread.md.
+// that the kernel refuses. It is for one goroutine at a time. See decision 0151.
 type datasync struct {
 	context uintptr  // of io_setup; 0: there is none
 	ended   *os.File // the eventfd. Go's poller is told of each time that it is signalled, although nobody reads it
