@@ -384,7 +384,7 @@ func (c *Core) Turn(now time.Time) error {
 		c.execute(now)
 		c.executeFrames()
 	}
-	if c.draining || c.pace.ready(now, c.ledger.Waiting()) {
+	if ready := c.pace.ready(now, c.ledger.Waiting()); ready || c.draining || !c.ledger.Room() {
 		if err := c.cut(now, c.ledger.CutTransactions); err != nil {
 			return err
 		}
@@ -469,7 +469,7 @@ func (c *Core) Tick(now time.Time) error {
 		return nil
 	}
 	c.tellRefusals(now)
-	if c.draining || !c.pace.holds(now) {
+	if c.ledger.Waiting() == 0 { // otherwise Turn decides
 		if err := c.cut(now, c.ledger.Cut); err != nil {
 			return err
 		}

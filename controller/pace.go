@@ -11,59 +11,59 @@ import "time"
 //     wait are joined by as many again as were answered, for as long as a commit takes. Otherwise there would be two
 //     groups of inputs, one of which always waits for the other.
 //
+// Inputs are events, timers, calls, moves, and results of replayed applications.
+//
 // A single input that is outstanding never waits: nothing is in flight then, and nothing else is expected. With many
 // outstanding, fullEntry of them do not wait either. When nothing comes in such pauses, they become rare. See
 // docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
 type pace struct {
-	cut      time.Time     // when the last entry was
-	inputs   int           // that it has
-	took     time.Duration // a commit lately, on average
-	answered time.Time     // when the last entry was committed
-	expected int           // inputs that the next entry should have; 0: any number
-	paused   bool          // inputs have waited for that
+	cut      time.Time     // when the last entry with inputs was cut
+	inputs   int           // of that entry; 0 once no input is in flight
+	took     time.Duration // how long commits take, on average
+	answered time.Time     // when the last of them was committed
+	expected int           // how many inputs the next entry should have; 0: any number
+	had      int           // how many of them waited when the last one was committed
+	paused   bool          // the inputs that wait have been held for others
 	misses   int           // pauses in a row in which less than half of what was expected came
-	skip     int           // entries without a pause from now on
+	skip     int           // so many entries are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
 }
 
 const (
 	// fullEntry is how many inputs do not wait for others: then the entry costs little for each.
 	fullEntry = 17
-	// longestHold bounds how long inputs wait for others. Where commits take longer, because members are far from each
-	// other, entries are not what limits the rate.
+	// longestHold bounds how long inputs wait for a commit, and then for others. Where commits take longer, because
+	// members are far from each other, entries are not what limits the rate.
 	longestHold = 2 * time.Millisecond
-	// After so many pauses in a row for nothing, there is one in 2 to the power of mostMisses entries.
+	// After mostMisses pauses in a row for nothing, one in 2 to the power of mostMisses entries has a pause.
 	mostMisses = 6
 )
 
-// began notes that an entry was cut with so many inputs. One without any is not waited for.
+// began notes that an entry was cut with so many inputs. One without any, of completions, is not waited for.
 func (p *pace) began(now time.Time, inputs int) {
 	if inputs > 0 {
-		p.cut, p.inputs, p.expected, p.paused, p.due = now, inputs, 0, false, time.Time{}
+		p.cut, p.inputs, p.expected, p.had, p.paused, p.due = now, inputs, 0, 0, false, time.Time{}
 	}
 }
 
-// committed notes that no entry is in flight any more, while so many inputs wait for the next one.
+// committed notes that no input is in flight any more, while so many wait for the next entry.
 func (p *pace) committed(now time.Time, waiting int) {
 	if p.inputs == 0 {
 		return // nobody was answered
 	}
 	p.took += (now.Sub(p.cut) - p.took) / 8
-	p.answered, p.expected, p.inputs = now, p.inputs+waiting, 0
+	p.answered, p.expected, p.had, p.inputs = now, p.inputs+waiting, waiting, 0
 }
 
-// holds reports whether inputs wait for others.
-func (p *pace) holds(now time.Time) bool { return now.Before(p.due) }
-
-// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait.
+// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait. It
+// counts pauses, so it is called when the entry can be cut.
 func (p *pace) ready(now time.Time, waiting int) bool {
 	p.due = time.Time{}
 	switch {
 	case waiting == 0 || waiting >= fullEntry:
 		return true
 	case p.inputs > 0:
-		p.due = p.cut.Add(longestHold)
-		return !now.Before(p.due)
+		return !p.hold(now, p.cut.Add(longestHold))
 	case waiting >= p.expected:
 		if p.paused {
 			p.misses = 0
@@ -72,14 +72,22 @@ func (p *pace) ready(now time.Time, waiting int) bool {
 	case p.skip > 0:
 		p.skip--
 		return true
-	}
-	if end := p.answered.Add(min(p.took, longestHold)); now.Before(end) {
-		p.due, p.paused = end, true
+	case p.hold(now, p.answered.Add(min(p.took, longestHold))):
+		p.paused = true
 		return false
 	}
-	if p.paused && 2*waiting < p.expected {
+	if p.paused && 2*(waiting-p.had) < p.expected-p.had {
 		p.misses = min(p.misses+1, mostMisses)
 		p.skip = 1<<p.misses - 1
 	}
+	return true
+}
+
+// hold has inputs wait until end, and reports whether that is to come.
+func (p *pace) hold(now, end time.Time) bool {
+	if !now.Before(end) {
+		return false
+	}
+	p.due = end
 	return true
 }

@@ -90,7 +90,7 @@ func TestPaceHolds(t *testing.T) {
 		t.Errorf("fewer than %d inputs do not wait for the entry in flight, or so many do", fullEntry)
 	}
 	p.ready(now, 1)
-	if end := now.Add(longestHold); p.due != end || !p.holds(end.Add(-1)) || p.holds(end) || !p.ready(end, 1) {
+	if end := now.Add(longestHold); p.due != end || p.ready(end.Add(-1), 1) || !p.ready(end, 1) || !p.due.IsZero() {
 		t.Errorf("an input waits until %v, not until %v", p.due, end)
 	}
 
@@ -158,5 +158,54 @@ func TestEntriesGather(t *testing.T) {
 	s.pass(longestHold)
 	if len(s.proposed) != 1 {
 		t.Fatalf("%d entries of what came meanwhile", len(s.proposed))
+	}
+}
+
+// With as many entries in flight as may be, what waits does not keep the loop busy.
+func TestHeldInputsWakeNobody(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	for seq := uint64(2); seq < 8; seq++ {
+		one.events(5, seq, packetIn)
+		s.turn()
+		s.pass(longestHold)
+		if next := s.core.NextTick(); !next.After(s.now) {
+			t.Fatalf("after event %d, with %d entries proposed, the next tick is %v ago", seq, len(s.proposed), s.now.Sub(next))
+		}
+	}
+	if len(s.proposed) != 4 {
+		t.Errorf("%d entries are in flight, want 4 of which nobody was told", len(s.proposed))
+	}
+}
+
+// Pauses that the timer ends become rare too, also if as many inputs had come before them as were answered.
+func TestPausesOfACoreBecomeRare(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	s.settle()
+	pauses, seq := 0, uint64(2)
+	event := func() {
+		one.events(5, seq, packetIn)
+		seq++
+		s.turn()
+	}
+	event()
+	for range 200 {
+		event() // waits for the one that is in flight
+		s.now = s.now.Add(300 * time.Microsecond)
+		s.commit()
+		if len(s.proposed) == 0 {
+			pauses++
+			s.pass(time.Millisecond)
+		}
+		if len(s.proposed) != 1 {
+			t.Fatalf("%d entries are proposed after a pause", len(s.proposed))
+		}
+		s.core.CommandsDone(one, 5, one.sent)
+	}
+	if pauses == 0 || pauses > 2*mostMisses {
+		t.Errorf("%d pauses for nothing in 200 entries", pauses)
 	}
 }

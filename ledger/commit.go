@@ -34,8 +34,13 @@ func (c *Core) Done(id openflow.DatapathID, epoch, seq uint64) error {
 // Waiting is how many inputs wait to be cut.
 func (c *Core) Waiting() int { return c.batch.inputs }
 
-// InFlight is how many entries are proposed and not committed.
-func (c *Core) InFlight() int { return len(c.inflight) }
+// InFlight is how many inputs are proposed and not committed.
+func (c *Core) InFlight() (inputs int) {
+	for i := range c.inflight {
+		inputs += c.inflight[i].inputs
+	}
+	return inputs
+}
 
 // CutTransactions is Cut if a transaction waits. The entry also contains the completions of commands. Nothing waits for
 // a completion, so to log those alone Cut need only be called from time to time. The same holds for Unordered events,

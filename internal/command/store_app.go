@@ -41,7 +41,10 @@ the switch.`,
 				return err
 			}
 			defer c.Close()
-			cache := client.NewCache(c, onstore.CachedTables[args[0]]...)
+			cache, err := client.NewCache(c, onstore.CachedTables[args[0]]...)
+			if err != nil {
+				return err
+			}
 			defer cache.Close()
 			a, err := onstore.New(args[0], onstore.Variant(variant), c, cache)
 			if err != nil {

@@ -280,7 +280,9 @@ func (s StoreWorkload) domain(ctx context.Context, w workload, namespace, addres
 	c.sizes.Parallel = cl
 	var cache onstore.Cache
 	if s.Variant == string(onstore.Cached) {
-		c.cache = client.NewCache(cl, onstore.CachedTables[w.app]...)
+		if c.cache, err = client.NewCache(cl, onstore.CachedTables[w.app]...); err != nil {
+			return nil, err
+		}
 		cache = c.cache
 	}
 	if c.app, err = onstore.New(w.app, onstore.Variant(s.Variant), cl, cache); err == nil {

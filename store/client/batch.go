@@ -267,11 +267,10 @@ func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	l.tooLarge(len(b.work), answered, refused)
 }
 
-// tooLarge puts work of a request before all other work again, because it was refused as too large. So was most of what
-// came after the first so much of the request if there was no room for more. Then further requests have no more work
-// than that. The bound grows again with each request that has reached it, so it follows what answers need. Work that
-// was the first, or that was refused among other work that was not, is sent alone: that may be refused whatever it is
-// sent with.
+// tooLarge puts refused work back, before all other. If most of the work from the first refused one on was refused, there
+// was no room left: requests then have at most as much work as came before it, and one more after each request that has
+// reached the bound. Otherwise single transactions are too large by themselves: each is sent alone. So is the first of a
+// request.
 func (l *lane) tooLarge(work, answered int, refused []*work) {
 	full := 2*len(refused) > work-answered
 	for i, w := range refused {

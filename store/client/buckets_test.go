@@ -298,7 +298,7 @@ func TestSessionsAreClosed(t *testing.T) {
 // A cache of a namespace with buckets keeps nothing.
 func TestCacheOfBuckets(t *testing.T) {
 	_, cl := serveBuckets(t)
-	k := NewCache(cl, "t")
+	k := mustCache(t, cl, "t")
 	defer k.Close()
 	if _, err := k.Do(t.Context(), store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(nil)}); err != nil {
 		t.Fatal(err)

@@ -60,15 +60,20 @@ const (
 
 // NewCache returns a Cache of tables of the client's namespace, or of all of them if none are given. It is told each
 // change of these, so give those that are read from it. Close ends it, and is called before that of the client. In a
-// namespace with buckets it keeps nothing: what a revision says there is not said of all rows.
-func NewCache(c *Client, tables ...string) *Cache {
+// namespace with buckets it keeps nothing: what a revision says there is not said of all rows. A name that no table can
+// have, and too many names, are a *store.Error.
+func NewCache(c *Client, tables ...string) (*Cache, error) {
+	of := store.WatchRequest{Namespace: c.namespace, Tables: tables, GatherMS: uint32(markEvery.Milliseconds())}
+	if err := of.Check(); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k := &Cache{client: c, tables: tables, stop: cancel, rows: map[place]*cached{}}
 	if store.Buckets(c.namespace) == 0 {
-		k.ended.Go(func() { k.watch(ctx) }) // both end with Close
+		k.ended.Go(func() { k.watch(ctx, of) }) // both end with Close
 		k.ended.Go(func() { k.mark(ctx) })
 	}
-	return k
+	return k, nil
 }
 
 // Close ends the watch of the cache.
@@ -125,9 +130,10 @@ func (k *Cache) expect(p place) {
 }
 
 // keeps reports whether the watch tells changes of a row. k.mu is held.
-func (k *Cache) keeps(p place) bool {
-	return k.told > 0 && (len(k.tables) == 0 || slices.Contains(k.tables, p.table))
-}
+func (k *Cache) keeps(p place) bool { return k.told > 0 && k.of(p.table) }
+
+// of reports whether the cache is of a table.
+func (k *Cache) of(table string) bool { return len(k.tables) == 0 || slices.Contains(k.tables, table) }
 
 // keep keeps a row that was read or written at a revision, and was the newest one at a time. k.mu is held.
 func (k *Cache) keep(p place, row store.Row, revision uint64, at time.Time) {
@@ -179,6 +185,9 @@ func (k *Cache) Do(ctx context.Context, ops ...store.Op) (store.Outcome, error) 
 
 // wrote keeps what an op has written. k.mu is held.
 func (k *Cache) wrote(o *store.Op, version, revision uint64, at time.Time) {
+	if !k.of(o.Table) {
+		return
+	}
 	p := place{o.Table, o.Key}
 	e := k.rows[p]
 	switch o.Kind {
@@ -228,14 +237,13 @@ func merged(all, wrote store.Columns) store.Columns {
 }
 
 // watch keeps the rows up to date, until ctx ends.
-func (k *Cache) watch(ctx context.Context) {
+func (k *Cache) watch(ctx context.Context, of store.WatchRequest) {
 	pause := time.NewTicker(mostPause)
 	defer pause.Stop()
-	request := store.WatchRequest{Tables: k.tables, GatherMS: uint32(markEvery.Milliseconds())}
 	for ctx.Err() == nil {
-		for told, err := range k.client.watch(ctx, request) {
+		for told, err := range k.client.watch(ctx, of) {
 			if err != nil {
-				break // changes were forgotten
+				break // a *store.Error: changes were forgotten, or it is refused
 			}
 			k.update(told)
 		}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -36,7 +37,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reading.Close()
-	k := NewCache(reading, "t")
+	k := mustCache(t, reading, "t")
 	defer k.Close()
 	const maxAge = 200 * time.Millisecond
 	type wrote struct {
@@ -84,7 +85,7 @@ func TestCache(t *testing.T) {
 // What is written through a cache is seen by its next read, of any age.
 func TestCacheWrites(t *testing.T) {
 	_, cl := serveTable(t, 1)
-	k := NewCache(cl)
+	k := mustCache(t, cl)
 	defer k.Close()
 	ctx := t.Context()
 	do := func(o store.Op) uint64 {
@@ -145,8 +146,9 @@ func TestCacheWrites(t *testing.T) {
 }
 
 // internal returns a cache of table t whose watch does not run: the test tells it what that would.
-func internal(cl *Client) *Cache {
-	k := NewCache(cl, "t")
+func internal(t *testing.T, cl *Client) *Cache {
+	t.Helper()
+	k := mustCache(t, cl, "t")
 	k.Close()
 	k.told = 10
 	return k
@@ -162,7 +164,7 @@ func TestCacheKeeps(t *testing.T) {
 	now, p := time.Now(), place{"t", "k"}
 	kept := func(k *Cache) bool { _, there := k.find(p, now); return there }
 
-	k := internal(cl)
+	k := internal(t, cl)
 	k.find(p, now.Add(time.Hour))  // a read begins,
 	k.keep(p, row("k", 5), 9, now) // and one ends that was of an earlier revision than what was told
 	k.update(store.WatchResponse{Revision: 11, Changes: []store.Change{{Revision: 11, Table: "t", Key: "k",
@@ -177,7 +179,7 @@ func TestCacheKeeps(t *testing.T) {
 		t.Error("a row that was read since is not kept")
 	}
 
-	k = internal(cl)
+	k = internal(t, cl)
 	k.told = 0 // the watch has not begun
 	k.wrote(&store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(nil)}, 12, 12, now)
 	k.keep(p, row("k", 12), 12, now)
@@ -190,7 +192,7 @@ func TestCacheKeeps(t *testing.T) {
 		t.Error("a row is kept that is older than a write of the cache")
 	}
 
-	k = internal(cl)
+	k = internal(t, cl)
 	other := place{"u", "k"}
 	k.wrote(&store.Op{Kind: store.Put, Table: "u", Key: "k", Columns: store.Value(nil)}, 12, 12, now)
 	k.keep(other, row("k", 12), 12, now)
@@ -198,11 +200,35 @@ func TestCacheKeeps(t *testing.T) {
 		t.Error("a row of another table is kept")
 	}
 
-	k = internal(cl)
+	k = internal(t, cl)
 	value := []byte("1")
 	k.wrote(&store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value(value)}, 12, 12, now)
 	value[0] = '2'
 	if got, there := k.find(p, now); !there || string(got.Columns[0].Value) != "1" {
 		t.Errorf("what the caller has changed since it was written: %+v", got)
+	}
+}
+
+func mustCache(t *testing.T, c *Client, tables ...string) *Cache {
+	t.Helper()
+	k, err := NewCache(c, tables...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A cache of what is no table is refused at once: it would keep nothing, and nobody would know.
+func TestCacheOfNoTable(t *testing.T) {
+	c, err := New("app", "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, tables := range [][]string{{""}, {"t", "no/table"}, make([]string, 65)} {
+		var refused *store.Error
+		if k, err := NewCache(c, tables...); !errors.As(err, &refused) || refused.Code != store.Invalid || k != nil {
+			t.Errorf("a cache of tables %q: %v", tables, err)
+		}
 	}
 }
