@@ -267,10 +267,10 @@ func (c *Client) distribute(b *batch, l *lane, outcomes []store.Outcome) {
 	l.tooLarge(len(b.work), answered, refused)
 }
 
-// tooLarge puts refused work back, before all other. If most of the work from the first refused one on was refused, there
-// was no room left: requests then have at most as much work as came before it, and one more after each request that has
-// reached the bound. Otherwise single transactions are too large by themselves: each is sent alone. So is the first of a
-// request.
+// tooLarge puts refused work back, before all other. If most of the work from the first refused one on was refused,
+// there was no room left: requests then have at most as much work as came before it, and one more after each request
+// that has reached the bound. Otherwise single transactions are too large by themselves: each is sent alone. So is
+// the first of a request.
 func (l *lane) tooLarge(work, answered int, refused []*work) {
 	full := 2*len(refused) > work-answered
 	for i, w := range refused {
