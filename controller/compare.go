@@ -71,8 +71,8 @@ func (c *Core) beginComparison() (err error) {
 	return err
 }
 
-// compare freezes the state before an entry that is marked, which is committed next. While this replica still encodes
-// another state, it is left out.
+// compare freezes the state before an entry that is marked, which is committed next. A replica that still encodes
+// another state takes no part.
 func (c *Core) compare(index uint64) (err error) {
 	frozen := c.comparison.mine
 	c.comparison.mine = nil
@@ -100,7 +100,7 @@ func (c *Core) comparing(index uint64) bool {
 				later[from] = e
 			}
 		}
-		*now = comparison{mine: now.mine, asked: now.asked, index: index, sums: sums, early: later}
+		*now = comparison{mine: now.mine, asked: now.asked, index: index, sums: sums, err: now.err, early: later}
 	}
 	return index == c.comparison.index
 }
@@ -142,7 +142,7 @@ func (c *Core) heardDigest(from uint64, b []byte) {
 	}
 	was, known := now.sums[from]
 	now.sums[from] = sum
-	if mine, is := now.sums[c.cfg.ID]; is && mine != sum && (!known || was != sum) {
+	if mine, is := now.sums[c.cfg.ID]; is && (known && was != sum || !known && mine != sum) {
 		c.tellDigest(from)
 	}
 	c.judge()

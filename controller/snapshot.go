@@ -30,8 +30,8 @@ func (c *Core) due(times int) bool {
 // image is a state that becomes a snapshot.
 type image struct {
 	index  uint64 // of the last entry in it
-	logged int    // bytes of entries from the last snapshot to that
-	marked uint64 // the entry that asked for a comparison; 0: the state is stored without one
+	logged int    // bytes of entries from the last snapshot to that one
+	marked uint64 // the entry that asked for a comparison; 0: nobody compares it
 	bytes  []byte
 }
 
@@ -61,6 +61,7 @@ func (c *Core) compact() error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 	}
+	now.state = nil // of which nobody has told the outcome
 	c.encode(frozen, 0)
 	return nil
 }
@@ -79,7 +80,9 @@ func (c *Core) Encoded(state []byte, digest uint64) error {
 		return c.store(i)
 	}
 	if i.marked == c.comparison.index {
-		c.comparison.state = i
+		if i.index > c.snapshot { // otherwise it is the snapshot from which this replica began
+			c.comparison.state = i
+		}
 		c.digested(i.marked, digest)
 	}
 	return nil
@@ -108,7 +111,7 @@ func (c *Core) store(i *image) error {
 
 func (c *Core) restore(s *consensus.Snapshot) error {
 	c.applied, c.snapshot = s.Index, s.Index
-	c.size, c.logged = len(s.State), 0
+	c.size, c.logged, c.comparison.state = len(s.State), 0, nil
 	c.log.Info("state restored from a snapshot", "index", s.Index, "bytes", len(s.State))
 	if err := c.ledger.Restore(s.State); err != nil {
 		return fmt.Errorf("controller %s: snapshot at %d: %w", c.cfg.Name, s.Index, err)

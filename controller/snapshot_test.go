@@ -345,3 +345,34 @@ func TestComparedWhileEncoding(t *testing.T) {
 		t.Errorf("snapshots at %d, want one before entry %d", s.compacts, marked[0])
 	}
 }
+
+// A replica that begins with the snapshot that ends before a marked entry says what it has, and does not keep it.
+func TestComparedIsTheSnapshot(t *testing.T) {
+	names := map[uint64]string{1: "a", 2: "b", 3: "c"}
+	leader := newStand(t, CoreConfig{ID: 1, Names: names, SnapshotEvery: 2})
+	leader.lead(3)
+	one := leader.up(1, 5)
+	for seq := uint64(2); leader.encode == nil && seq < 12; seq++ {
+		one.events(5, seq, packetIn)
+		leader.turn()
+		leader.commit()
+	}
+	state, sum := leader.encode()
+	marked := leader.index
+
+	var told []uint64
+	s := newStand(t, CoreConfig{ID: 2, Names: names, SnapshotEvery: 2})
+	s.send = func(_ uint64, payload []byte) bool {
+		if payload[0] == digestPayload {
+			told = append(told, binary.BigEndian.Uint64(payload[9:]))
+		}
+		return true
+	}
+	s.ok(s.core.Update(s.now, consensus.Update{Snapshot: &consensus.Snapshot{Index: marked - 1, State: state}}))
+	s.index = marked - 1
+	s.ok(s.deliver(leader.entries[marked-1]))
+	s.ok(s.core.Encoded(s.encode()))
+	if !slices.Equal(told, []uint64{sum, sum}) || s.core.comparison.state != nil {
+		t.Errorf("it told %x, want %x twice, and keeps %v", told, sum, s.core.comparison.state)
+	}
+}

@@ -58,9 +58,9 @@ func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 	return b
 }
 
-// Frozen encodes a state as it was when it was frozen, in any order. The digest is that of the replicated state without
-// the replayed application, which has digests of its own: equal states have equal digests at all replicas. Another
-// goroutine may run it, once, while the Core continues.
+// Frozen encodes a state as it was when it was frozen, its rows in any order. The digest is that of the replicated
+// state without the replayed application, which has digests of its own: equal states have equal digests at all
+// replicas. Another goroutine may run it, once, while the Core continues.
 type Frozen func() (state []byte, digest uint64)
 
 // Freeze is Snapshot without blocking the Core.

@@ -102,7 +102,7 @@ func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]
 	of, digest := xxhash.Sum64(b[at:]), uint64(0)
 	put := binary.AppendUvarint([]byte{byte(OpPut)}, n)
 	var cell Key
-	row := cell.Append(put) // that begins a row of the cell
+	row := cell.Append(put) // how each row of the cell begins
 	start, done, grow := len(b), 0, sampled
 	for key, value := range all {
 		if key[0] != cell {

@@ -397,7 +397,7 @@ func (m *hashed[V]) all() iter.Seq2[Key, place[V]] {
 	}
 }
 
-// aheadOf is how many places of the directory the buckets are whose keys are loaded while others are read.
+// aheadOf is how many places of the directory a scan looks ahead.
 const aheadOf = 4
 
 // loadNext has the processor load the keys of a bucket after place i of the directory, and a bucket further on, which

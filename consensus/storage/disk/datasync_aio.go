@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
@@ -63,13 +64,16 @@ func (d *datasync) open() error {
 	}
 	d.request = ioRequest{opcode: ioDataSync, flags: ioSignalsFile, signalled: uint32(fd)}
 	d.list[0] = &d.request
-	if _, _, errno := unix.RawSyscall(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&d.context)), 0); errno != 0 {
+	if d.ended.SetReadDeadline(time.Time{}) != nil { // Go's poller does not have it
+		return nil
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&d.context)), 0); errno != 0 {
 		d.context = 0
 	}
 	return nil
 }
 
-// sync makes what was written to a file durable, and waits for that. An error is one of the file.
+// sync makes what was written to a file durable, and waits for that. After an error nobody knows whether it is.
 func (d *datasync) sync(f *os.File) error {
 	if d.context == 0 {
 		return fileutil.Fdatasync(f)
@@ -79,7 +83,7 @@ func (d *datasync) sync(f *os.File) error {
 		if submitted {
 			return d.take()
 		}
-		submitted = true // not before Read, which forgets what it was told earlier
+		submitted = true // and not before Read, which begins by forgetting what the poller has told
 		refused = !d.submit(f)
 		return refused
 	})
@@ -97,9 +101,9 @@ func (d *datasync) sync(f *os.File) error {
 	return nil
 }
 
-// submit and take do not block, so the scheduler need not know of the calls. The kernel has read the request when
-// io_submit returns, and writes the event before io_getevents does, so it keeps no address of ours. What the addresses
-// are of is part of d, which is on the heap, because d.list has an address of it.
+// submit and take do not block, so the scheduler need not know of the calls. The kernel reads the request before
+// io_submit returns, and writes the event before io_getevents returns, so it uses our memory during these calls only.
+// That does not move: d.list points into d, so d is on the heap.
 func (d *datasync) submit(f *os.File) bool {
 	d.request.id++
 	d.request.file = uint32(f.Fd())
@@ -109,13 +113,17 @@ func (d *datasync) submit(f *os.File) bool {
 
 // take reports whether the request has ended; not if the poller woke for nothing.
 func (d *datasync) take() bool {
-	n, _, _ := unix.RawSyscall6(unix.SYS_IO_GETEVENTS, d.context, 0, 1, uintptr(unsafe.Pointer(&d.event)), 0, 0)
-	return n == 1
+	n, _, errno := unix.RawSyscall6(unix.SYS_IO_GETEVENTS, d.context, 0, 1, uintptr(unsafe.Pointer(&d.event)), 0, 0)
+	if errno != 0 && errno != unix.EINTR { // nobody can learn the end
+		d.event = ioEvent{id: d.request.id, result: -int64(errno)}
+		return true
+	}
+	return errno == 0 && n == 1
 }
 
 func (d *datasync) close() error {
 	if d.context != 0 {
-		_, _, _ = unix.RawSyscall(unix.SYS_IO_DESTROY, d.context, 0, 0)
+		_, _, _ = unix.Syscall(unix.SYS_IO_DESTROY, d.context, 0, 0)
 		d.context = 0
 	}
 	if d.ended == nil {

@@ -230,6 +230,7 @@ func (d *Disk) damaged(err error) error {
 // Mark records how much of the log is synced, in most cases without waiting for the disk.
 func (d *Disk) Mark() error {
 	if err := d.wal.sync(); err != nil {
+		d.failed = true // so that Close does not take for durable what the next sync says nothing of
 		return full(d.dir, fmt.Errorf("sync the log in %s: %w", d.walDir, err))
 	}
 	return full(d.dir, d.synced.mark(d.wal.segments))
