@@ -43,6 +43,14 @@ func TestManyDatapaths(t *testing.T) {
 		}
 		return 0
 	}
+	connected := func() (n int) {
+		for _, s := range b.agent.Status() {
+			if s.Connected {
+				n++
+			}
+		}
+		return n
+	}
 	early := dialSwitch(t, b.addr, 7)
 	await.Until(t, "the first switch to be up", func() bool { return events(7) == 1 })
 	for round := range 3 { // 60 datapath ids, of which 8 can be connected, and 16 remembered
@@ -52,6 +60,8 @@ func TestManyDatapaths(t *testing.T) {
 		late.say(1, 1)
 		await.Until(t, "a late switch to be served", func() bool { return events(openflow.DatapathID(10+round)) == 2 })
 		stop()
+		// Whoever comes while the agent still takes them for connected is refused, and does not try again.
+		await.Until(t, "the attackers to be gone", func() bool { return connected() == 2+round })
 	}
 	early.say(1, 1)
 	await.Until(t, "the first switch to be served", func() bool { return events(7) == 2 })
