@@ -37,13 +37,9 @@ func TestJudge(t *testing.T) {
 				names[id+1] = string(rune('a' + id))
 			}
 			s := newStand(t, CoreConfig{ID: 1, Names: names})
-			tell := func(from, index, sum uint64) {
-				b := binary.BigEndian.AppendUint64([]byte{digestPayload}, index)
-				s.core.Payload(s.now, from, binary.BigEndian.AppendUint64(b, sum))
-			}
-			tell(2, math.MaxUint64, other)  // an index that this replica never has keeps it from no comparison
-			for from, sum := range c.sums { // some may come before this replica is there itself
-				tell(from, 10, sum)
+			s.digest(2, math.MaxUint64, other) // an index that this replica never has keeps it from no comparison
+			for from, sum := range c.sums {    // some may come before this replica is there itself
+				s.digest(from, 10, sum)
 			}
 			s.core.digested(10, mine)
 			_, diverged := errors.AsType[*divergedError](s.core.comparison.err)
@@ -53,12 +49,18 @@ func TestJudge(t *testing.T) {
 			}
 			s.core.comparison.equal = false // it has taken its snapshot
 			for from, sum := range c.sums {
-				tell(from, 10, sum)
-				tell(from, 9, other)
+				s.digest(from, 10, sum)
+				s.digest(from, 9, other)
 			}
 			if s.core.comparison.equal || s.core.comparison.index != 10 {
 				t.Errorf("a digest that comes again counts again, or an old one does: %+v", s.core.comparison)
 			}
 		})
 	}
+}
+
+// digest delivers the digest of another replica.
+func (s *stand) digest(from, index, sum uint64) {
+	b := binary.BigEndian.AppendUint64([]byte{digestPayload}, index)
+	s.core.Payload(s.now, from, binary.BigEndian.AppendUint64(b, sum))
 }

@@ -283,8 +283,7 @@ func TestComparedSnapshot(t *testing.T) {
 			}
 			peers, at := tc.tell(marked, sum)
 			for from, sum := range peers {
-				b := binary.BigEndian.AppendUint64([]byte{digestPayload}, at)
-				s.core.Payload(s.now, from, binary.BigEndian.AppendUint64(b, sum))
+				s.digest(from, at, sum)
 			}
 			if err := s.core.Turn(s.now); Differs(err) != tc.diverged || err != nil && !tc.diverged {
 				t.Fatal(err)
@@ -338,8 +337,7 @@ func TestComparedWhileEncoding(t *testing.T) {
 	}
 	_, sum := s.encode()
 	s.ok(s.core.Encoded(nil, sum))
-	b := binary.BigEndian.AppendUint64([]byte{digestPayload}, marked[0])
-	s.core.Payload(s.now, 1, binary.BigEndian.AppendUint64(b, sum))
+	s.digest(1, marked[0], sum)
 	s.turn()
 	if !slices.Equal(s.compacts, []uint64{marked[0] - 1}) {
 		t.Errorf("snapshots at %d, want one before entry %d", s.compacts, marked[0])
