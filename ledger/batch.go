@@ -10,7 +10,8 @@ import (
 // batch is an entry that is being built, or proposed and not committed.
 type batch struct {
 	number     uint64
-	time       int64 // ledger time of all its transactions
+	stamp      uint64 // of the values in buf that may be replaced; see lastPut
+	time       int64  // ledger time of all its transactions
 	buf        []byte
 	inputs     int
 	waits      int // how often Tx.Wait was called
@@ -60,7 +61,7 @@ type savepoint struct {
 	replayed                                                              uint64
 }
 
-// undoValue is called before a field is written or deleted, with the value that it has.
+// undoValue is called when a field is written or deleted, with the value that it had.
 func (b *batch) undoValue(t *table, cell, field Key, value []byte, existed bool) {
 	old := b.old.add(oldValue{table: t, cell: cell, field: field, value: value})
 	b.undo = append(b.undo, undo{kind: undoValue, value: old, existed: existed})

@@ -65,7 +65,7 @@ func (c *Core) Call(q Call) error {
 		message = nil
 	}
 	b.buf = appendBytes(appendString(appendActor(append(b.buf, byte(OpCall)), q.Actor), q.Name), message)
-	logged := len(b.buf)
+	logged, changes := len(b.buf), len(b.undo)
 	c.input = Input{Kind: Called, Name: q.Name, Message: q.Message, from: q.Actor, at: q.Shard, exact: true,
 		to: q.Actor, crossed: true, caller: q.Caller, call: q.ID}
 	_ = c.call(app) // it is answered
@@ -74,7 +74,7 @@ func (c *Core) Call(q Call) error {
 	if err := c.endPatient(before); err != nil {
 		return err
 	}
-	if len(b.buf) == logged {
+	if len(b.buf) == logged && len(b.undo) == changes {
 		b.buf = b.buf[:start]
 	}
 	return nil

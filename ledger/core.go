@@ -51,6 +51,7 @@ type Core struct {
 	clock     int64 // ledger time
 	offset    int64 // ledger time minus the caller's clock
 	numbers   uint64
+	stamps    uint64 // the last one of stamp
 	batch     batch
 	deltas    deltas // of batch
 	inflight  []batch
@@ -254,10 +255,10 @@ func (c *Core) begin() {
 	if n := len(c.free); n > 0 {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
-	c.batch = batch{number: c.numbers, undo: b.undo[:0], old: b.old, tables: b.tables[:0], touched: b.touched[:0],
-		dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0], arrived: b.arrived[:0],
-		departed: b.departed[:0], forgotten: b.forgotten[:0], answers: b.answers[:0], observed: b.observed[:0],
-		bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
+	c.batch = batch{number: c.numbers, stamp: c.stamp(), undo: b.undo[:0], old: b.old, tables: b.tables[:0],
+		touched: b.touched[:0], dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0],
+		arrived: b.arrived[:0], departed: b.departed[:0], forgotten: b.forgotten[:0], answers: b.answers[:0],
+		observed: b.observed[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
 	c.deltas.reset()
 }
 
@@ -480,6 +481,7 @@ func (c *Core) savepoint(m *savepoint) {
 func (c *Core) rewind(m savepoint) error {
 	b := &c.batch
 	err := c.state.revert(b.undo[m.undo:])
+	b.restorePuts(m)
 	for _, u := range b.undo[m.undo:] {
 		if u.kind == undoTimer && u.existed {
 			c.schedule(u.timer.due, u.timer.name) // the heap may have been rebuilt without it
@@ -488,6 +490,7 @@ func (c *Core) rewind(m savepoint) error {
 	clear(b.undo[m.undo:])
 	b.undo, b.buf, b.waits, b.observed = b.undo[:m.undo], b.buf[:m.buf], m.waits, b.observed[:m.observed]
 	b.old.cut(m.old)
+	b.stamp = c.stamp()
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]

@@ -44,6 +44,7 @@ type table struct {
 	cells *cells.Table
 
 	number   uint64 // in the entry being built, plus 1; 0 is none
+	puts     lastPuts
 	revision uint64 // of the state, when an entry last changed the table
 }
 
@@ -51,6 +52,7 @@ func newTable(name TableName) *table { return &table{name: name, cells: new(cell
 
 // drop removes a cell, and passes the inverse to undone.
 func (t *table) drop(cell Key, undone func(undo)) {
+	t.forgetPuts()
 	undone(undo{kind: undoCell, value: &oldValue{table: t, cell: cell, fields: t.cells.Take(cell)}})
 }
 
@@ -73,6 +75,7 @@ func (t *table) adopt(all *cells.Table, undone func(undo)) {
 
 // replace replaces everything, at once, and passes the inverse to undone.
 func (t *table) replace(with *cells.Table, undone func(undo)) {
+	t.forgetPuts()
 	undone(undo{kind: undoTable, value: &oldValue{table: t, all: t.cells}})
 	t.cells = with
 }

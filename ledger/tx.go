@@ -104,8 +104,13 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, existed)
 	tx.change(t, cell, field, value)
-	n := b.table(t)
-	b.buf = appendPut(b.buf, n, cell, field, value)
+	if again := existed && !tx.observed; !again || !b.putAgain(t, cell, field, value) {
+		n := b.table(t)
+		b.buf = appendPut(b.buf, n, cell, field, value)
+		if again {
+			b.notePut(t, cell, field, len(value))
+		}
+	}
 }
 
 // writes panics in a transaction that only reads.
@@ -133,6 +138,7 @@ func (tx *Tx) Delete(t *Table, cell, field Key) {
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, true)
 	t.cells.Delete(cell, field)
+	t.forgetPuts()
 	tx.change(t, cell, field, nil)
 	n := b.table(t)
 	b.buf = binary.AppendUvarint(append(b.buf, byte(OpDelete)), n)

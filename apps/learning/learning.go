@@ -76,8 +76,10 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 
 // learn learns a host at a port, which was at another one before, or 0. If the port has too many, it forgets the host.
 func (l *learning) learn(tx *app.Tx, sw app.Switch, host app.MAC, at, before app.Port) {
-	if n, counted := l.counts.Get(tx, sw, before); counted && n > 0 {
-		l.counts.Put(tx, sw, before, n-1)
+	if before != 0 {
+		if n, counted := l.counts.Get(tx, sw, before); counted && n > 0 {
+			l.counts.Put(tx, sw, before, n-1)
+		}
 	}
 	n, _ := l.counts.Get(tx, sw, at)
 	if n >= MaxHosts {
