@@ -1,6 +1,6 @@
 package ledger
 
-// A row that is written again in the same entry is not logged again: its value in the entry is replaced. Replicas apply
+// A put of a row that the entry has already may replace the value there, in place of another record. Replicas apply
 // entries whole, so none sees the values between. An entry has many transactions, and often all of them write one row,
 // for instance a counter. See docs/decisions/0154.
 
@@ -10,7 +10,7 @@ type lastPuts [4]lastPut
 // lastPut is where a value begins in batch.buf, and how many bytes it has. It is valid while the batch has this stamp.
 type lastPut struct {
 	stamp       uint64
-	cell, field Key // without text, which would keep the memory where it is
+	cell, field Key // without text: no string is kept for it
 	at, n       int
 }
 
@@ -19,14 +19,19 @@ func (p *lastPuts) of(cell, field Key) *lastPut {
 	return &p[(x^x>>2^x>>16)%uint64(len(p))]
 }
 
-// putAgain replaces the value of a row in the entry, after undoValue with the one before. It reports false if the entry
-// has no value of the row that is known, or one of another length.
+// replacing is what a replaced value counts for in the size of an entry, beside its bytes: what can be undone has the
+// same bounds as without.
+const replacing = 16
+
+// putAgain replaces the value of a row in the entry. The caller has just appended the undoValue of this put. It reports
+// false if no value of the row is noted, or one of another length.
 func (b *batch) putAgain(t *table, cell, field Key, value []byte) bool {
 	p := t.puts.of(cell, field)
 	if p.stamp != b.stamp || p.n != len(value) || p.cell != cell || p.field != field {
 		return false
 	}
 	copy(b.buf[p.at:], value)
+	b.replaced += replacing + len(value)
 	b.undo[len(b.undo)-1].before = uint64(p.at)
 	return true
 }
@@ -48,11 +53,16 @@ func (b *batch) restorePuts(m savepoint) {
 	}
 }
 
-// stamp returns a number that no batch has had. Another one ends what is noted of puts.
-func (c *Core) stamp() uint64 {
+// newStamp returns a number that no batch has had, which ends what is noted of puts to all tables.
+func (c *Core) newStamp() uint64 {
 	c.stamps++
 	return c.stamps
 }
 
-// forgetPuts is called when rows go without a put: the next put of one may not replace what the entry has before that.
-func (t *table) forgetPuts() { t.puts = lastPuts{} }
+// forgetPuts is called when rows are removed, or replaced other than by a put: the next put of one must come after that
+// in the entry.
+func (t *table) forgetPuts() {
+	for i := range t.puts {
+		t.puts[i].stamp = 0
+	}
+}

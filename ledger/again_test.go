@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
@@ -85,6 +86,27 @@ func TestCallWritesAgain(t *testing.T) {
 		want) {
 		t.Errorf("operations %v, want %v", got, want)
 	}
+}
+
+// What can be undone is bounded although the entry does not grow.
+func TestRowWrittenAgainWithoutEnd(t *testing.T) {
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		for v := 0; v < 1<<20 && in.Seq > 1; v++ {
+			tx.Put(tx.Table("t"), Key{}, Key{}, []byte{byte(v)})
+		}
+		return nil
+	}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	p.event(1, 1, 2, packetIn(""))
+	if list := p.leader.Failures(); len(list) != 1 || !strings.Contains(list[0].Err.Error(), "the entry of this") {
+		t.Errorf("failures %v, want one because of the entry", list)
+	}
+	p.event(1, 1, 3, packetIn("")) // the room is there again, and not more
+	if list := p.leader.Failures(); len(list) != 1 || !p.leader.Room() {
+		t.Errorf("failures %v", list)
+	}
+	p.commit()
 }
 
 // Rows that are written, deleted, dropped and undone at random within few entries are the same at a follower, which has

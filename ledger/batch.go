@@ -13,6 +13,7 @@ type batch struct {
 	stamp      uint64 // of the values in buf that may be replaced; see lastPut
 	time       int64  // ledger time of all its transactions
 	buf        []byte
+	replaced   int // bytes, for values in buf that were replaced; see putAgain
 	inputs     int
 	waits      int // how often Tx.Wait was called
 	undo       []undo
@@ -57,8 +58,8 @@ type completion struct {
 
 // savepoint is a point within a transaction to which the changes of a failed application are undone.
 type savepoint struct {
-	buf, undo, old, tables, emitted, stalled, waits, observed, exceptions int
-	replayed                                                              uint64
+	buf, undo, old, tables, emitted, stalled, waits, observed, exceptions, replaced int
+	replayed                                                                        uint64
 }
 
 // undoValue is called when a field is written or deleted, with the value that it had.

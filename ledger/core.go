@@ -51,7 +51,7 @@ type Core struct {
 	clock     int64 // ledger time
 	offset    int64 // ledger time minus the caller's clock
 	numbers   uint64
-	stamps    uint64 // the last one of stamp
+	stamps    uint64 // the last newStamp
 	batch     batch
 	deltas    deltas // of batch
 	inflight  []batch
@@ -239,7 +239,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 // Room reports whether an input can be executed now. If not, calls of Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
-		len(c.batch.buf)+len(c.batch.bestEffort.buf)+c.batch.replies < c.limits.BatchBytes &&
+		len(c.batch.buf)+c.batch.replaced+len(c.batch.bestEffort.buf)+c.batch.replies < c.limits.BatchBytes &&
 		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
@@ -255,7 +255,7 @@ func (c *Core) begin() {
 	if n := len(c.free); n > 0 {
 		b, c.free = c.free[n-1], c.free[:n-1]
 	}
-	c.batch = batch{number: c.numbers, stamp: c.stamp(), undo: b.undo[:0], old: b.old, tables: b.tables[:0],
+	c.batch = batch{number: c.numbers, stamp: c.newStamp(), undo: b.undo[:0], old: b.old, tables: b.tables[:0],
 		touched: b.touched[:0], dones: b.dones[:0], sends: b.sends[:0], receives: b.receives[:0], taken: b.taken[:0],
 		arrived: b.arrived[:0], departed: b.departed[:0], forgotten: b.forgotten[:0], answers: b.answers[:0],
 		observed: b.observed[:0], bestEffort: b.bestEffort, skipping: b.skipping[:0], replayed: c.replayedPosition()}
@@ -429,7 +429,7 @@ func (c *Core) attempt(app int) error {
 		err = c.flush()
 	}
 	b := &c.batch
-	n := len(b.buf)
+	n := len(b.buf) + b.replaced
 	if c.tx.bestEffort != nil {
 		n += len(c.tx.bestEffort.buf)
 	}
@@ -474,7 +474,7 @@ func (c *Core) savepoint(m *savepoint) {
 	m.buf, m.undo, m.tables, m.emitted, m.stalled = len(b.buf), len(b.undo), len(b.tables), len(c.emitted),
 		len(c.stalled)
 	m.waits, m.replayed, m.observed, m.old = b.waits, c.replayedPosition(), len(b.observed), b.old.n
-	m.exceptions = len(c.exceptions)
+	m.exceptions, m.replaced = len(c.exceptions), b.replaced
 }
 
 // rewind undoes the changes of an application in this transaction since m.
@@ -490,7 +490,7 @@ func (c *Core) rewind(m savepoint) error {
 	clear(b.undo[m.undo:])
 	b.undo, b.buf, b.waits, b.observed = b.undo[:m.undo], b.buf[:m.buf], m.waits, b.observed[:m.observed]
 	b.old.cut(m.old)
-	b.stamp = c.stamp()
+	b.stamp, b.replaced = c.newStamp(), m.replaced
 	c.deltas.forgetCommands()
 	b.forgetTables(m.tables)
 	c.emitted, c.stalled = c.emitted[:m.emitted], c.stalled[:m.stalled]

@@ -11,7 +11,8 @@ type Change struct {
 
 // ObserveTables sets a function that is called with each change of an application's tables once it is committed, in the
 // order of the log, at every replica. Not with what an actor brings or takes along when it moves, and not with what a
-// snapshot contains. f must not call the ledger.
+// snapshot contains. f must not call the ledger. All replicas observe the same applications: of a row that several
+// transactions of an entry write, and nobody observes, the entry may have the last value only.
 func (c *Core) ObserveTables(app string, f func(Change)) {
 	if c.observers == nil {
 		c.observers = map[string]func(Change){}

@@ -49,7 +49,7 @@ type oldLink struct {
 type undoKind uint8
 
 const (
-	undoValue     undoKind = iota + 1 // value, existed; before: where putAgain wrote in the entry, or 0
+	undoValue     undoKind = iota + 1 // value, existed; before: where putAgain wrote in the entry; 0: it did not
 	undoEvent                         // sw: the watermark goes back by one
 	undoEpoch                         // sw, epoch: a new one began, or it ended
 	undoReachable                     // sw, existed: the flag before

@@ -49,7 +49,7 @@ func (l *learning) switchUp(tx *app.Tx, up app.SwitchUp) error {
 func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	src, dst := in.EthSrc(), in.EthDst()
 	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
-		l.learn(tx, in.Switch, src, in.InPort, port)
+		l.learn(tx, in.Switch, src, in.InPort, port, known)
 		if known { // the host has moved: its flows lead to the old port
 			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer,
 				TableID: of13.TableAll,
@@ -74,9 +74,10 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	return nil
 }
 
-// learn learns a host at a port, which was at another one before, or 0. If the port has too many, it forgets the host.
-func (l *learning) learn(tx *app.Tx, sw app.Switch, host app.MAC, at, before app.Port) {
-	if before != 0 {
+// learn learns a host at a port, which was at another one before if it has moved. If the port has too many, it forgets
+// the host.
+func (l *learning) learn(tx *app.Tx, sw app.Switch, host app.MAC, at, before app.Port, moved bool) {
+	if moved {
 		if n, counted := l.counts.Get(tx, sw, before); counted && n > 0 {
 			l.counts.Put(tx, sw, before, n-1)
 		}

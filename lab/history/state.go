@@ -164,9 +164,20 @@ func excerpts(a, b string) (string, string) {
 	return cut(a), cut(b)
 }
 
-// operations describes those of an entry or snapshot.
+// operations describes those of an entry or snapshot. Of several puts of a row it has one: the last value, where the
+// first is. Whether a leader writes another record, or replaces the value in an earlier one, depends on what it has
+// taken back meanwhile, which the log does not tell.
 func operations(data []byte) (list []string) {
+	puts := map[row]int{}
 	_, err := ledger.Walk(data, func(r *ledger.Record) error {
+		if r.Op == ledger.OpPut {
+			of := row{r.Table, r.Cell, r.Field}
+			if at, again := puts[of]; again {
+				list[at] = describe(r)
+				return nil
+			}
+			puts[of] = len(list)
+		}
 		list = append(list, describe(r))
 		return nil
 	})
@@ -174,6 +185,12 @@ func operations(data []byte) (list []string) {
 		list = append(list, err.Error())
 	}
 	return list
+}
+
+// row names a row of an application's table.
+type row struct {
+	table       ledger.TableName
+	cell, field ledger.Key
 }
 
 func describe(r *ledger.Record) string {
