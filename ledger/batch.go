@@ -41,6 +41,9 @@ type batch struct {
 // empty reports whether no transaction is in the batch.
 func (b *batch) empty() bool { return b.inputs == 0 && len(b.touched) == 0 }
 
+// size is how many bytes the entry has so far, with what was replaced in it; see putAgain.
+func (b *batch) size() int { return len(b.buf) + b.replaced }
+
 // touch is a switch that the batch changes, with its watermarks at the cut.
 type touch struct {
 	sw       *switchState

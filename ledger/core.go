@@ -239,7 +239,7 @@ func (c *Core) Leading() (term uint64, ok bool) { return c.term, c.leading }
 // Room reports whether an input can be executed now. If not, calls of Immediate, Cut and Commit make room.
 func (c *Core) Room() bool {
 	return c.leading && c.batch.inputs < c.limits.BatchInputs &&
-		len(c.batch.buf)+c.batch.replaced+len(c.batch.bestEffort.buf)+c.batch.replies < c.limits.BatchBytes &&
+		c.batch.size()+len(c.batch.bestEffort.buf)+c.batch.replies < c.limits.BatchBytes &&
 		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
@@ -429,7 +429,7 @@ func (c *Core) attempt(app int) error {
 		err = c.flush()
 	}
 	b := &c.batch
-	n := len(b.buf) + b.replaced
+	n := b.size()
 	if c.tx.bestEffort != nil {
 		n += len(c.tx.bestEffort.buf)
 	}

@@ -242,7 +242,7 @@ func (tx *Tx) Try(f func() error) error {
 		err = tx.c.flush()
 	}
 	if err == nil {
-		err = tx.c.tooLarge(len(tx.c.batch.buf) + tx.c.batch.replaced)
+		err = tx.c.tooLarge(tx.c.batch.size())
 	}
 	if err != nil {
 		tx.c.crossings.reset()

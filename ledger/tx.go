@@ -104,12 +104,14 @@ func (tx *Tx) Put(t *Table, cell, field Key, value []byte) {
 	b := &tx.c.batch
 	b.undoValue(t, cell, field, old, existed)
 	tx.change(t, cell, field, value)
-	if again := existed && !tx.observed; !again || !b.putAgain(t, cell, field, value) {
-		n := b.table(t)
-		b.buf = appendPut(b.buf, n, cell, field, value)
-		if again {
-			b.notePut(t, cell, field, len(value))
-		}
+	again := existed && !tx.observed
+	if again && b.putAgain(t, cell, field, value) {
+		return
+	}
+	n := b.table(t)
+	b.buf = appendPut(b.buf, n, cell, field, value)
+	if again {
+		b.notePut(t, cell, field, len(value))
 	}
 }
 
