@@ -22,8 +22,8 @@ type pace struct {
 	took     time.Duration // how long commits take, on average
 	answered time.Time     // when the last of them was committed
 	expected int           // how many inputs the next entry should have; 0: any number
-	had      int           // how many of them waited when the last one was committed
 	paused   bool          // the inputs that wait have been held for others
+	had      int           // how many of them waited when that began
 	misses   int           // pauses in a row in which less than half of what was expected came
 	skip     int           // so many entries are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
@@ -42,7 +42,7 @@ const (
 // began notes that an entry was cut with so many inputs. One without any, of completions, is not waited for.
 func (p *pace) began(now time.Time, inputs int) {
 	if inputs > 0 {
-		p.cut, p.inputs, p.expected, p.had, p.paused, p.due = now, inputs, 0, 0, false, time.Time{}
+		p.cut, p.inputs, p.expected, p.paused, p.due = now, inputs, 0, false, time.Time{}
 	}
 }
 
@@ -52,7 +52,7 @@ func (p *pace) committed(now time.Time, waiting int) {
 		return // nobody was answered
 	}
 	p.took += (now.Sub(p.cut) - p.took) / 8
-	p.answered, p.expected, p.had, p.inputs = now, p.inputs+waiting, waiting, 0
+	p.answered, p.expected, p.inputs = now, p.inputs+waiting, 0
 }
 
 // ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait. It
@@ -73,7 +73,9 @@ func (p *pace) ready(now time.Time, waiting int) bool {
 		p.skip--
 		return true
 	case p.hold(now, p.answered.Add(min(p.took, longestHold))):
-		p.paused = true
+		if !p.paused {
+			p.paused, p.had = true, waiting
+		}
 		return false
 	}
 	if p.paused && 2*(waiting-p.had) < p.expected-p.had {
