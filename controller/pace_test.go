@@ -136,6 +136,32 @@ func TestPacesForNothingBecomeRare(t *testing.T) {
 	}
 }
 
+// What comes before a pause does not count for it. A client that sends one request when it has two answers, and two when
+// it has one, is held only now and then.
+func TestPauseCountsWhatComesInIt(t *testing.T) {
+	const commit, rounds = 300 * time.Microsecond, 1000
+	var p pace
+	pauses := 0
+	now := time.Unix(1000, 0)
+	for range rounds {
+		for _, n := range []int{2, 1} {
+			if !p.ready(now, n) {
+				pauses++
+				if now = p.due; !p.ready(now, n) {
+					t.Fatal("the pause does not end")
+				}
+			}
+			p.began(now, n)
+			now = now.Add(commit)
+			p.committed(now, 0)
+			now = now.Add(10 * time.Microsecond)
+		}
+	}
+	if pauses > 2*mostMisses+rounds>>mostMisses {
+		t.Errorf("%d pauses for nothing in %d rounds", pauses, rounds)
+	}
+}
+
 // An entry is proposed without what comes while the one before is not committed, and the next one has all of that.
 func TestEntriesGather(t *testing.T) {
 	s := newStand(t, CoreConfig{})
