@@ -136,8 +136,8 @@ func TestPacesForNothingBecomeRare(t *testing.T) {
 	}
 }
 
-// What comes before a pause does not count for it. A client that sends one request when it has two answers, and two when
-// it has one, is held only now and then.
+// What comes before a pause does not count for it. A client that sends one request when it has two answers, and two
+// when it has one, is held only now and then.
 func TestPauseCountsWhatComesInIt(t *testing.T) {
 	const commit, rounds = 300 * time.Microsecond, 1000
 	var p pace
