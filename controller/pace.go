@@ -31,7 +31,7 @@ type pace struct {
 
 const (
 	// fullEntry is how many inputs do not wait for others: then the entry costs little for each.
-	fullEntry = 17
+	fullEntry = 33
 	// longestHold bounds how long inputs wait for a commit, and then for others. Where commits take longer, because
 	// members are far from each other, entries are not what limits the rate.
 	longestHold = 2 * time.Millisecond
