@@ -50,8 +50,9 @@ const tabs = `(() => {
 		const top = document.elementFromPoint(r.x + Math.min(r.width, innerWidth) / 2, Math.max(r.y, 0) + 4)
 		if (top?.closest("header") && !e.closest("header, .skip")) hidden.push("is below the header: " + e.outerHTML)
 	})
+	window.unreached = () => all.filter(e => e.isConnected && !seen.has(e))
 	window.missed = () => { removeEventListener("focusin", window.noted)
-		return [...hidden, ...all.filter(e => e.isConnected && !seen.has(e)).map(e => "is not reached: " + e.outerHTML)] }
+		return [...hidden, ...window.unreached().map(e => "is not reached: " + e.outerHTML)] }
 	document.activeElement.blur()
 	return all.length })()`
 
@@ -60,8 +61,13 @@ func keyboard(t *testing.T, page *Page, view string) {
 	t.Helper()
 	var count int
 	check(t, page.Eval(tabs, &count))
-	for range count + 2 { // from where the focus was, over the end of the page
-		check(t, page.Key("Tab"))
+	// From where the focus was, over the end of the page. The page gives the focus to a new view, which on a busy
+	// machine is while keys are pressed already, so one time around need not be enough.
+	for left, rounds := count, 0; left > 0 && rounds < 3; rounds++ {
+		for range count + 2 {
+			check(t, page.Key("Tab"))
+		}
+		check(t, page.Eval(`window.unreached().length`, &left))
 	}
 	var problems []string
 	check(t, page.Eval(`window.missed()`, &problems))
