@@ -14,16 +14,15 @@ import "time"
 // Inputs are events, timers, calls, moves, and results of replayed applications.
 //
 // A single input that is outstanding never waits: nothing is in flight then, and nothing else is expected. With many
-// outstanding, fullEntry of them do not wait either. When nothing comes in such pauses, they become rare. See
-// docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
+// outstanding, fullEntry of them do not wait either. When less than half of what is expected comes in such pauses, they
+// become rare. See docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
 type pace struct {
 	cut      time.Time     // when the last entry with inputs was cut
 	inputs   int           // of that entry; 0 once no input is in flight
 	took     time.Duration // how long commits take, on average
 	answered time.Time     // when the last of them was committed
 	expected int           // how many inputs the next entry should have; 0: any number
-	paused   bool          // the inputs that wait have been held for others
-	had      int           // how many of them waited when that began
+	had      int           // how many inputs waited when the pause began; 0: there has been none since the last entry
 	misses   int           // pauses in a row in which less than half of what was expected came
 	skip     int           // so many entries are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
@@ -42,7 +41,7 @@ const (
 // began notes that an entry was cut with so many inputs. One without any, of completions, is not waited for.
 func (p *pace) began(now time.Time, inputs int) {
 	if inputs > 0 {
-		p.cut, p.inputs, p.expected, p.paused, p.due = now, inputs, 0, false, time.Time{}
+		p.cut, p.inputs, p.expected, p.had, p.due = now, inputs, 0, 0, time.Time{}
 	}
 }
 
@@ -65,7 +64,7 @@ func (p *pace) ready(now time.Time, waiting int) bool {
 	case p.inputs > 0:
 		return !p.hold(now, p.cut.Add(longestHold))
 	case waiting >= p.expected:
-		if p.paused {
+		if p.had > 0 {
 			p.misses = 0
 		}
 		return true
@@ -73,12 +72,12 @@ func (p *pace) ready(now time.Time, waiting int) bool {
 		p.skip--
 		return true
 	case p.hold(now, p.answered.Add(min(p.took, longestHold))):
-		if !p.paused {
-			p.paused, p.had = true, waiting
+		if p.had == 0 {
+			p.had = waiting
 		}
 		return false
 	}
-	if p.paused && 2*(waiting-p.had) < p.expected-p.had {
+	if p.had > 0 && 2*(waiting-p.had) < p.expected-p.had {
 		p.misses = min(p.misses+1, mostMisses)
 		p.skip = 1<<p.misses - 1
 	}

@@ -101,6 +101,18 @@ func TestPaceHolds(t *testing.T) {
 	}
 }
 
+// waited reports whether so many inputs had to wait. Then it is the end of the pause, in which no others came.
+func waited(t *testing.T, p *pace, now *time.Time, inputs int) bool {
+	t.Helper()
+	if p.ready(*now, inputs) {
+		return false
+	}
+	if *now = p.due; !p.ready(*now, inputs) {
+		t.Fatal("the pause does not end")
+	}
+	return true
+}
+
 // If nobody sends anything more when it is answered, others need not wait for that.
 func TestPacesForNothingBecomeRare(t *testing.T) {
 	const commit, entries = 300 * time.Microsecond, 1000
@@ -111,11 +123,8 @@ func TestPacesForNothingBecomeRare(t *testing.T) {
 		p.began(now, 10)
 		now = now.Add(commit)
 		p.committed(now, 1) // which has come meanwhile
-		if !p.ready(now, 1) {
+		if waited(t, &p, &now, 1) {
 			pauses++
-			if now = p.due; !p.ready(now, 1) {
-				t.Fatal("the pause does not end")
-			}
 		}
 	}
 	for range entries {
@@ -145,11 +154,8 @@ func TestPauseCountsWhatComesInIt(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for range rounds {
 		for _, n := range []int{2, 1} {
-			if !p.ready(now, n) {
+			if waited(t, &p, &now, n) {
 				pauses++
-				if now = p.due; !p.ready(now, n) {
-					t.Fatal("the pause does not end")
-				}
 			}
 			p.began(now, n)
 			now = now.Add(commit)

@@ -48,8 +48,9 @@ type Change struct {
 // maxWatchedTables bounds WatchRequest.Tables: each change is looked up in it.
 const maxWatchedTables = 64
 
-// maxGatherMS bounds WatchRequest.GatherMS. A Feed keeps maxFeedChanges, which come within 0.14 s at the highest rate
-// that was measured for a namespace: a watch that gathered for longer would find some forgotten.
+// maxGatherMS bounds WatchRequest.GatherMS. A Feed keeps maxFeedChanges, or fewer if they are large. So many come
+// within 0.14 s at the highest rate that was measured for a namespace: a watch that gathered for longer would find
+// some forgotten.
 const maxGatherMS = 100
 
 // Check returns an *Error if the request is not what it should be.

@@ -110,7 +110,7 @@ func TestRequest(t *testing.T) {
 func TestWatchRequest(t *testing.T) {
 	after := uint64(0)
 	r := store.WatchRequest{Namespace: "n", Table: "t", Prefix: "p", After: &after, Revisions: []uint64{1, 1 << 40},
-		Tables: []string{"a", "b"}, GatherMS: 90}
+		Tables: []string{"a", "b"}, GatherMS: 300}
 	encoded := r.Append(nil)
 	for _, b := range [][]byte{encoded, through(t, "WatchRequest", encoded)} {
 		var got store.WatchRequest
