@@ -230,7 +230,9 @@ func (g *group) loop() error {
 				return err
 			}
 		case now := <-tick.C:
-			next = time.Time{}
+			if next = (time.Time{}); now.Before(g.core.NextTick()) {
+				break // what it was set for has happened
+			}
 			if err := g.core.Tick(now); err != nil {
 				return err
 			}
@@ -241,7 +243,7 @@ func (g *group) loop() error {
 		if err := g.core.Turn(time.Now()); err != nil {
 			return err
 		}
-		// A tick that comes too early does no harm, so the timer is set once for many turns.
+		// A timer that fires too early is set again, so it is set once for many turns.
 		if at := g.core.NextTick(); next.IsZero() || at.Before(next) {
 			next = at
 			tick.Reset(time.Until(at))

@@ -14,16 +14,16 @@ import "time"
 // Inputs are events, timers, calls, moves, and results of replayed applications.
 //
 // A single input that is outstanding never waits: nothing is in flight then, and nothing else is expected. With many
-// outstanding, fullEntry of them do not wait either. When less than half of what is expected comes in such pauses, they
+// outstanding, fullEntry of them do not wait either. When at most half of what is expected comes in such pauses, they
 // become rare. See docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
 type pace struct {
 	cut      time.Time     // when the last entry with inputs was cut
 	inputs   int           // of that entry; 0 once no input is in flight
 	took     time.Duration // how long commits take, on average
 	answered time.Time     // when the last of them was committed
-	expected int           // how many inputs the next entry should have; 0: any number
-	had      int           // how many inputs waited when the pause began; 0: there has been none since the last entry
-	misses   int           // pauses in a row in which less than half of what was expected came
+	expected int           // how many inputs the next entry should have, at most fullEntry; 0: any number
+	had      int           // how many inputs waited when the pause began; 0: there is none
+	misses   int           // pauses in which at most half of what was expected came, less those in which more came
 	skip     int           // so many entries are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
 }
@@ -34,15 +34,31 @@ const (
 	// longestHold bounds how long inputs wait for a commit, and then for others. Where commits take longer, because
 	// members are far from each other, entries are not what limits the rate.
 	longestHold = 2 * time.Millisecond
-	// After mostMisses pauses in a row for nothing, one in 2 to the power of mostMisses entries has a pause.
+	// After mostMisses pauses for nothing, one in 2 to the power of mostMisses entries has a pause.
 	mostMisses = 6
 )
 
 // began notes that an entry was cut with so many inputs. One without any, of completions, is not waited for.
 func (p *pace) began(now time.Time, inputs int) {
-	if inputs > 0 {
-		p.cut, p.inputs, p.expected, p.had, p.due = now, inputs, 0, 0, time.Time{}
+	switch {
+	case inputs == 0:
+		return
+	case p.had > 0:
+		p.learn(inputs)
+	case inputs < p.expected && p.skip > 0:
+		p.skip--
 	}
+	p.cut, p.inputs, p.expected, p.had, p.due = now, inputs, 0, 0, time.Time{}
+}
+
+// learn notes that a pause is over, with so many inputs.
+func (p *pace) learn(inputs int) {
+	if 2*(inputs-p.had) > p.expected-p.had {
+		p.misses = max(p.misses-1, 0)
+		return
+	}
+	p.misses = min(p.misses+1, mostMisses)
+	p.skip = 1<<p.misses - 1
 }
 
 // committed notes that no input is in flight any more, while so many wait for the next entry.
@@ -50,38 +66,25 @@ func (p *pace) committed(now time.Time, waiting int) {
 	if p.inputs == 0 {
 		return // nobody was answered
 	}
-	p.took += (now.Sub(p.cut) - p.took) / 8
-	p.answered, p.expected, p.inputs = now, p.inputs+waiting, 0
+	p.took += (min(now.Sub(p.cut), longestHold) - p.took) / 8
+	p.answered, p.expected, p.inputs = now, min(p.inputs+waiting, fullEntry), 0
 }
 
-// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait. It
-// counts pauses, so it is called when the entry can be cut.
+// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait.
 func (p *pace) ready(now time.Time, waiting int) bool {
 	p.due = time.Time{}
 	switch {
-	case waiting == 0 || waiting >= fullEntry:
+	case waiting == 0:
 		return true
 	case p.inputs > 0:
-		return !p.hold(now, p.cut.Add(longestHold))
-	case waiting >= p.expected:
-		if p.had > 0 {
-			p.misses = 0
-		}
+		return waiting >= fullEntry || !p.hold(now, p.cut.Add(longestHold))
+	case waiting >= p.expected || p.skip > 0 || !p.hold(now, p.answered.Add(p.took)):
 		return true
-	case p.skip > 0:
-		p.skip--
-		return true
-	case p.hold(now, p.answered.Add(min(p.took, longestHold))):
-		if p.had == 0 {
-			p.had = waiting
-		}
-		return false
 	}
-	if p.had > 0 && 2*(waiting-p.had) < p.expected-p.had {
-		p.misses = min(p.misses+1, mostMisses)
-		p.skip = 1<<p.misses - 1
+	if p.had == 0 {
+		p.had = waiting
 	}
-	return true
+	return false
 }
 
 // hold has inputs wait until end, and reports whether that is to come.

@@ -126,6 +126,9 @@ func TestPacesForNothingBecomeRare(t *testing.T) {
 		if waited(t, &p, &now, 1) {
 			pauses++
 		}
+		p.began(now, 1)
+		now = now.Add(commit)
+		p.committed(now, 0)
 	}
 	for range entries {
 		round()
@@ -137,11 +140,67 @@ func TestPacesForNothingBecomeRare(t *testing.T) {
 	for p.skip > 0 { // then others do send something
 		round()
 	}
-	p.began(now, 10)
-	p.committed(now.Add(commit), 1)
-	p.ready(now.Add(commit), 1)
-	if !p.ready(now.Add(commit), 11) || p.misses != 0 {
-		t.Errorf("%d misses after what was expected came", p.misses)
+	misses := p.misses
+	for range 2 {
+		p.began(now, 10)
+		p.committed(now, 1)
+		if p.ready(now, 1) || !p.ready(now, 11) {
+			t.Fatal("an input does not wait for the others, or for more than them")
+		}
+		p.began(now, 11)
+		p.committed(now, 0)
+	}
+	if p.misses != misses-2 || p.skip > 0 {
+		t.Errorf("%d misses after what was expected came twice, of %d", p.misses, misses)
+	}
+}
+
+// A pause was for nothing if at most half of what was expected came in it.
+func TestPauseForNothing(t *testing.T) {
+	for _, c := range []struct {
+		name                            string
+		answered, waiting, began, ended int
+		nothing                         bool
+	}{
+		{"none of one", 1, 1, 1, 1, true},
+		{"one of one", 1, 1, 1, 2, false},
+		{"one of two", 3, 0, 1, 2, true},
+		{"two of three", 3, 1, 1, 3, false},
+		{"most of more than an entry needs", 60, 0, 1, fullEntry - 1, false},
+		{"as many as an entry needs, of more", 60, 10, 10, fullEntry, false},
+		{"few of more than an entry needs", 60, 10, 10, 15, true},
+	} {
+		now := time.Unix(1000, 0)
+		p := pace{misses: 3}
+		p.began(now, c.answered)
+		now = now.Add(time.Millisecond)
+		p.committed(now, c.waiting)
+		if p.ready(now, c.began) {
+			t.Errorf("%s: there is no pause", c.name)
+			continue
+		}
+		now = p.due
+		if !p.ready(now, c.ended) {
+			t.Errorf("%s: the pause does not end", c.name)
+		}
+		want := 2
+		if c.nothing {
+			want = 4
+		}
+		if p.began(now, c.ended); p.misses != want {
+			t.Errorf("%s: %d misses after 3, want %d", c.name, p.misses, want)
+		}
+	}
+}
+
+// One commit that takes long does not make pauses longer for long.
+func TestSlowCommit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var p pace
+	p.began(now, 1)
+	p.committed(now.Add(time.Second), 0)
+	if p.took > longestHold/8 {
+		t.Errorf("after one commit that took a second, others are waited for during %v", p.took)
 	}
 }
 
