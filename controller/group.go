@@ -230,9 +230,7 @@ func (g *group) loop() error {
 				return err
 			}
 		case now := <-tick.C:
-			if next = (time.Time{}); now.Before(g.core.NextTick()) {
-				break // what it was set for has happened
-			}
+			next = time.Time{}
 			if err := g.core.Tick(now); err != nil {
 				return err
 			}
@@ -243,7 +241,7 @@ func (g *group) loop() error {
 		if err := g.core.Turn(time.Now()); err != nil {
 			return err
 		}
-		// A timer that fires too early is set again, so it is set once for many turns.
+		// A tick that comes too early does no harm, so the timer is set once for many turns.
 		if at := g.core.NextTick(); next.IsZero() || at.Before(next) {
 			next = at
 			tick.Reset(time.Until(at))

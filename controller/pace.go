@@ -14,16 +14,16 @@ import "time"
 // Inputs are events, timers, calls, moves, and results of replayed applications.
 //
 // A single input that is outstanding never waits: nothing is in flight then, and nothing else is expected. With many
-// outstanding, fullEntry of them do not wait either. When at most half of what is expected comes in such pauses, they
-// become rare. See docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
+// outstanding, fullEntry of them do not wait either. When at most half of what is still expected comes in such pauses,
+// they become rare. See docs/decisions/0150-inputs-that-are-outstanding-together-are-one-entry.md.
 type pace struct {
 	cut      time.Time     // when the last entry with inputs was cut
 	inputs   int           // of that entry; 0 once no input is in flight
 	took     time.Duration // how long commits take, on average
-	answered time.Time     // when the last of them was committed
+	answered time.Time     // when no input was in flight any more
 	expected int           // how many inputs the next entry should have, at most fullEntry; 0: any number
 	had      int           // how many inputs waited when the pause began; 0: there is none
-	misses   int           // pauses in which at most half of what was expected came, less those in which more came
+	misses   int           // one more after a pause for nothing, and one less after another, within 0 and mostMisses
 	skip     int           // so many entries are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
 }
@@ -51,7 +51,8 @@ func (p *pace) began(now time.Time, inputs int) {
 	p.cut, p.inputs, p.expected, p.had, p.due = now, inputs, 0, 0, time.Time{}
 }
 
-// learn notes that a pause is over, with so many inputs.
+// learn notes that a pause is over, with so many inputs. It was for nothing if at most half came of what was still
+// expected when it began.
 func (p *pace) learn(inputs int) {
 	if 2*(inputs-p.had) > p.expected-p.had {
 		p.misses = max(p.misses-1, 0)
@@ -70,7 +71,8 @@ func (p *pace) committed(now time.Time, waiting int) {
 	p.answered, p.expected, p.inputs = now, min(p.inputs+waiting, fullEntry), 0
 }
 
-// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait.
+// ready reports whether the next entry is to be cut, with so many inputs. Otherwise due says until when they wait, and
+// a pause may have begun.
 func (p *pace) ready(now time.Time, waiting int) bool {
 	p.due = time.Time{}
 	switch {
