@@ -19,12 +19,12 @@ import "time"
 type pace struct {
 	cut      time.Time     // when the last entry with inputs was cut
 	inputs   int           // of that entry; 0 once no input is in flight
-	took     time.Duration // how long commits take, on average
+	took     time.Duration // how long commits take, on average, where none counts for more than longestHold
 	answered time.Time     // when no input was in flight any more
 	expected int           // how many inputs the next entry should have, at most fullEntry; 0: any number
 	had      int           // how many inputs waited when the pause began; 0: there is none
 	misses   int           // one more after a pause for nothing, and one less after another, within 0 and mostMisses
-	skip     int           // so many entries are cut without a pause
+	skip     int           // so many entries with fewer inputs than expected are cut without a pause
 	due      time.Time     // until when inputs are held; zero: none are
 }
 
@@ -34,7 +34,8 @@ const (
 	// longestHold bounds how long inputs wait for a commit, and then for others. Where commits take longer, because
 	// members are far from each other, entries are not what limits the rate.
 	longestHold = 2 * time.Millisecond
-	// After mostMisses pauses for nothing, one in 2 to the power of mostMisses entries has a pause.
+	// After mostMisses pauses for nothing, one in 2 to the power of mostMisses of the entries that have fewer inputs
+	// than expected has a pause.
 	mostMisses = 6
 )
 
