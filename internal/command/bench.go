@@ -293,11 +293,15 @@ packet-ins as fast as they are answered. Every event is in the log of a majority
 its answer is sent, and the answer is executed exactly once. In the workload "steady" the
 application knows all hosts; in "learning" each packet-in is from a host that is new, and
 is written to a table. Each combination of the flags has a cluster, and figures, of its own.
+With --load, processes that use all the processor time that they get run beside: "term_changes"
+says whether the leader changed all the same.
 
-"cpu_us_per_event" is what all processes but the load need for an event, and
-"generator_us_percent" what share of the whole the load needs.`,
+"cpu_us_per_event" is what all processes but the load need for an event, of which one process needs
+"cpu_us_leader", "cpu_us_follower" or "cpu_us_agent"; "generator_us_percent" is what share of the
+whole the load needs.`,
 		Example: `  holdfast bench throughput --switches 16 --replicas 1,3 --json
-  holdfast bench throughput --workload steady --switches 16,1024 --window 4 --rounds 5`,
+  holdfast bench throughput --workload steady --switches 16,1024 --window 4 --rounds 5
+  holdfast bench throughput --switches 1024 --window 4 --load 16 --seconds 60`,
 	}
 	cmd.Flags().StringSliceVar(&b.Workloads, "workload", []string{bench.Steady, bench.Learning}, "steady or learning")
 	cmd.Flags().IntSliceVar(&b.Switches, "switches", []int{16}, "how many fake switches")
@@ -306,6 +310,7 @@ is written to a table. Each combination of the flags has a cluster, and figures,
 	durabilitiesFlag(cmd, &b.Durability)
 	cmd.Flags().IntVar(&b.Seconds, "seconds", 8, "how long each measurement lasts")
 	cmd.Flags().IntVar(&b.Rounds, "rounds", 1, "how often each combination is measured")
+	cmd.Flags().IntVar(&b.Load, "load", 0, "how many busy processes run beside")
 	return benchmarkCommand(cmd, &b, &b.Binary)
 }
 

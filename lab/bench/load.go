@@ -62,15 +62,23 @@ type measured struct {
 // drain too, and so are the answers that it is divided by.
 func measureCPU(ctx context.Context, progress Progress, cfg load.Config, what string, used func() time.Duration) (
 	m measured, err error) {
-	stop := progress.during(cfg.Warmup+cfg.Duration, what)
-	defer stop()
-	cfg.Drain = 5 * time.Second
 	before := used()
-	if m.Result, err = load.Run(ctx, cfg); err != nil {
-		return m, fmt.Errorf("%s: %w", what, err)
+	if m.Result, err = runLoad(ctx, progress, cfg, what); err != nil {
+		return m, err
 	}
 	m.cpu = micros(used()-before) / float64(max(m.Total.Answered, 1))
 	return m, nil
+}
+
+// runLoad puts a load on a server.
+func runLoad(ctx context.Context, progress Progress, cfg load.Config, what string) (load.Result, error) {
+	defer progress.during(cfg.Warmup+cfg.Duration, what)()
+	cfg.Drain = 5 * time.Second
+	r, err := load.Run(ctx, cfg)
+	if err != nil {
+		return r, fmt.Errorf("%s: %w", what, err)
+	}
+	return r, nil
 }
 
 // cpuTimes returns the sum of cpuTime of several processes.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type Throughput struct {
 	Window     int // packet-ins outstanding for each switch
 	Seconds    int // how long each measurement lasts
 	Rounds     int // how often each combination is measured
+	Load       int // processes beside, that use all the processor time that they get
 }
 
 // Validate returns a *FieldError for a value that cannot be.
@@ -51,7 +53,8 @@ func (t Throughput) Validate() error {
 		each(t.Durability, isDurability),
 		inRange("window", t.Window, 1, load.MaxWindow),
 		inRange("seconds", t.Seconds, 1, 3600),
-		inRange("rounds", t.Rounds, 1, 100))
+		inRange("rounds", t.Rounds, 1, 100),
+		inRange("load", t.Load, 0, busyMaxLoad))
 }
 
 // each returns the first error of a list.
@@ -139,7 +142,7 @@ func (t Throughput) Run(ctx context.Context, progress Progress) (Report, error) 
 		"steady":   "the hosts are known, and no packet-in writes",
 		"answer":   "a flow-mod, after the event and its outcome are logged by a majority",
 		"figures":  "medians of the rounds; of term_changes, unanswered and repeated_answers sums",
-		"rounds":   t.Rounds, "seconds": t.Seconds,
+		"rounds":   t.Rounds, "seconds": t.Seconds, "load": fmt.Sprintf("%d busy processes", t.Load),
 	}}, nil
 }
 
@@ -171,38 +174,84 @@ func (t Throughput) measure(ctx context.Context, progress Progress, c combinatio
 	if c.workload == Steady {
 		hosts = max(1, steadyHosts/c.switches)
 	}
-	var pids []int
-	for _, n := range cl.Controllers() {
-		pids = append(pids, n.Pid())
+	stop, err := burn(t.Load)
+	if err != nil {
+		return nil, err
 	}
-	pids = append(pids, cl.Agents()[0].Pid())
-	servers := func() (ran time.Duration) {
-		for _, pid := range pids {
-			ran += runTime(pid)
-		}
-		return ran
-	}
-	own := runTime(os.Getpid())
-	m, err := measureCPU(ctx, progress, load.Config{Switches: c.switches, Window: t.Window, MACsPerSwitch: hosts,
+	defer stop()
+	processes := rolesOf(cl, leader)
+	ran := processes.ran()
+	m, err := runLoad(ctx, progress, load.Config{Switches: c.switches, Window: t.Window, MACsPerSwitch: hosts,
 		Dial: load.TCP(cl.Agents()[0].Listen), Warmup: 2 * time.Second,
-		Duration: time.Duration(t.Seconds) * time.Second}, what, servers)
+		Duration: time.Duration(t.Seconds) * time.Second}, what)
 	if err != nil {
 		return nil, cl.WithLogs(err)
 	}
-	own = runTime(os.Getpid()) - own
+	figures := processes.perEvent(ran, m.Total.Answered)
 	after, err := leader.Status(ctx)
 	if err != nil {
 		return nil, cl.WithLogs(err)
 	}
-	generator := micros(own) / float64(max(m.Total.Answered, 1))
-	return map[string]float64{
-		"answers_per_s":        m.PerSecond,
-		"cpu_us_per_event":     m.cpu,
-		"generator_us_percent": 100 * generator / (generator + m.cpu),
-		"events_per_entry":     float64(m.Total.Answered) / float64(max(after.Applied-before.Applied, 1)),
-		"term_changes":         float64(after.Term - before.Term),
-		"latency_us_median":    micros(m.Latency.Quantile(0.5)),
-		"unanswered":           float64(m.Unanswered),
-		"repeated_answers":     float64(m.Total.Unexpected) - float64(ownMessages*c.switches),
-	}, nil
+	maps.Copy(figures, map[string]float64{
+		"answers_per_s":     m.PerSecond,
+		"events_per_entry":  float64(m.Total.Answered) / float64(max(after.Applied-before.Applied, 1)),
+		"term_changes":      float64(after.Term - before.Term),
+		"latency_us_median": micros(m.Latency.Quantile(0.5)),
+		"unanswered":        float64(m.Unanswered),
+		"repeated_answers":  float64(m.Total.Unexpected) - float64(ownMessages*c.switches),
+	})
+	return figures, nil
+}
+
+// The roles of the processes of a measurement. Generator is this one.
+const (
+	leading   = "leader"
+	following = "follower"
+	carrying  = "agent"
+	loading   = "generator"
+)
+
+// roles are the pids of the processes of each role.
+type roles map[string][]int
+
+func rolesOf(cl *cluster.Cluster, leader *cluster.Controller) roles {
+	r := roles{leading: {leader.Pid()}, loading: {os.Getpid()}}
+	for _, n := range cl.Controllers() {
+		if n != leader {
+			r[following] = append(r[following], n.Pid())
+		}
+	}
+	for _, a := range cl.Agents() {
+		r[carrying] = append(r[carrying], a.Pid())
+	}
+	return r
+}
+
+// ran returns how long the processes of each role have run, together.
+func (r roles) ran() map[string]time.Duration {
+	of := map[string]time.Duration{}
+	for role, pids := range r {
+		for _, pid := range pids {
+			of[role] += runTime(pid)
+		}
+	}
+	return of
+}
+
+// perEvent returns what processor time each of so many events took since the roles had run so long: of all but the
+// generator, of one process of each role, and the generator's share.
+func (r roles) perEvent(before map[string]time.Duration, events uint64) map[string]float64 {
+	f, servers, generator := map[string]float64{}, 0.0, 0.0
+	for role, ran := range r.ran() {
+		us := micros(ran-before[role]) / float64(max(events, 1))
+		if role == loading {
+			generator = us
+			continue
+		}
+		servers += us
+		f["cpu_us_"+role] = us / float64(len(r[role]))
+	}
+	f["cpu_us_per_event"] = servers
+	f["generator_us_percent"] = 100 * generator / (generator + servers)
+	return f
 }
