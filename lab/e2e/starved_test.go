@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/lab/bench"
 	"github.com/holdfast-sdn/holdfast/lab/failover"
 )
 
@@ -48,6 +49,43 @@ func TestTrialIsPatient(t *testing.T) {
 	}
 	if stopped == 0 || !r.Exact() || r.CommandsExecuted != r.CommandsIssued {
 		t.Errorf("%d agents were stopped: %+v", stopped, r)
+	}
+}
+
+// TestBusyLoops wants no change of the leader with 1,024 switches that send all the time, beside 16 processes that use
+// all the processor time that they get. It takes the processors from all else, so it has a step of its own, and
+// HOLDFAST_BUSY_SECONDS says how long it loads each of its four clusters.
+func TestBusyLoops(t *testing.T) {
+	seconds, err := strconv.Atoi(os.Getenv("HOLDFAST_BUSY_SECONDS"))
+	if err != nil {
+		t.Skip("no test can run beside it; HOLDFAST_BUSY_SECONDS=20 runs it")
+	}
+	for _, processors := range []string{"1", "2"} {
+		t.Run("GOMAXPROCS="+processors, func(t *testing.T) {
+			t.Setenv("GOMAXPROCS", processors)
+			workloads := []string{bench.Steady, bench.Learning}
+			b := bench.Throughput{Binary: plain, Workloads: workloads, Switches: []int{1024}, Replicas: []int{3},
+				Durability: []string{"memory"}, Window: 4, Seconds: seconds, Rounds: 1, Load: 16}
+			if err := b.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			r, err := b.Run(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(r.Figures)
+			for _, workload := range workloads {
+				figure := func(name string) float64 { return r.Figures[name+"_"+workload+"_sw1024_r3_memory"] }
+				if figure("answers_per_s") == 0 {
+					t.Errorf("%s: nothing was answered", workload)
+				}
+				for _, name := range []string{"term_changes", "unanswered", "repeated_answers"} {
+					if n := figure(name); n != 0 {
+						t.Errorf("%s: %v %s", workload, n, name)
+					}
+				}
+			}
+		})
 	}
 }
 

@@ -47,6 +47,7 @@ var parts = []part{
 	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
+	{"busy", "16 busy loops beside a thousand switches change no leader: for two minutes, or an hour", busy, busyHour},
 	{"python", "every application of Ryu, ten thousand inputs, and the seeded bugs of the host", nil, python},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
 	{"shells", "three hundred seeds of the shells around the cores, with the race detector", nil, shells},
@@ -251,6 +252,17 @@ func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 		steps[i].env = env
 	}
 	return append(beside(steps), t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
+}
+
+func busy(t *tree) []step { return t.busyLoops(20) }
+
+func busyHour(t *tree) []step { return t.busyLoops(900) }
+
+// busyLoops loads each of four clusters for so long.
+func (t *tree) busyLoops(seconds int) []step {
+	steps := t.e2e("busy loops", "-run=^TestBusyLoops$", "-timeout=90m")
+	steps[0].env = []string{fmt.Sprint("HOLDFAST_BUSY_SECONDS=", seconds)}
+	return steps
 }
 
 // matrixAll makes tests that run in one of several ways, or a choice of them, run in all.
