@@ -99,6 +99,9 @@ func TestPaceHolds(t *testing.T) {
 	if !other.ready(now, 1) {
 		t.Error("an input waits for an entry that has none")
 	}
+	if other.committed(now, 1); other.took > 0 || other.expected > 0 {
+		t.Errorf("an entry without inputs counts as a commit: %+v", other)
+	}
 }
 
 // waited reports whether so many inputs had to wait. Then it is the end of the pause, in which no others came.
@@ -257,6 +260,23 @@ func TestEntriesGather(t *testing.T) {
 		if sw.sent == 0 {
 			t.Errorf("switch %s is not answered after two entries", sw.Switch())
 		}
+	}
+}
+
+// What an earlier leadership had proposed is not waited for.
+func TestNewLeaderWaitsForNothing(t *testing.T) {
+	s := newStand(t, CoreConfig{})
+	s.lead(3)
+	one := s.up(1, 5)
+	s.settle()
+	one.events(5, 2, packetIn)
+	s.turn()
+	s.follow(4)
+	s.lead(5)
+	s.settle()
+	one.events(5, 2, packetIn)
+	if s.turn(); len(s.proposed) != 1 {
+		t.Errorf("%d entries of the event that was lost with the leadership, and not one at once", len(s.proposed))
 	}
 }
 
