@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -53,6 +54,9 @@ func (c *Core) replayedParts() iter.Seq[[]byte] {
 
 func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 	for part := range parts {
+		if need := len(part) + binary.MaxVarintLen64; cap(b)-len(b) <= need {
+			b = withRoom(b, max(need+1, len(b)/4))
+		}
 		b = appendBytes(append(b, byte(OpPart)), part)
 	}
 	return b
@@ -87,7 +91,7 @@ func (c *Core) Freeze() (Frozen, error) {
 			digest += sum
 			n++
 		}
-		return appendParts(append(b, end...), parts), digest
+		return appendParts(append(withRoom(b, len(end)), end...), parts), digest
 	}, nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
-	"slices"
+	"runtime"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -118,9 +118,33 @@ func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]
 		digest += high ^ low
 		if done++; done == grow {
 			size := int64(len(b) - start)
-			b = slices.Grow(b, int(min(int64(rows-done)*size/int64(done)*9/8, 3*size)))
+			b = withRoom(b, int(min(int64(rows-done)*size/int64(done)*9/8, 3*size)))
 			grow *= 4
+		}
+		if done%yieldRows == 0 {
+			runtime.Gosched()
 		}
 	}
 	return b, digest
+}
+
+// A large snapshot is encoded beside the loop of the group, which may have to share one processor with it. If what it
+// does at a time were longer, the leader would miss heartbeats on a busy machine.
+const (
+	yieldRows  = 1024      // are encoded at a time, in about 0.1 ms
+	yieldBytes = 256 << 10 // are copied at a time
+)
+
+// withRoom returns b with capacity for n more bytes. slices.Grow clears and copies a hundred megabytes in one piece,
+// which neither the scheduler nor the garbage collector can interrupt.
+func withRoom(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	to := make([]byte, len(b), len(b)+n)
+	for at := 0; at < len(b); at += yieldBytes {
+		copy(to[at:], b[at:min(at+yieldBytes, len(b))])
+		runtime.Gosched()
+	}
+	return to
 }
