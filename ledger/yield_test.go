@@ -28,7 +28,7 @@ func turns(f func()) (n int) {
 
 // On one processor the loop of the group goes on while a large state is encoded.
 func TestEncodingYields(t *testing.T) {
-	const rows = 40 * yieldRows
+	const rows = 20 * yieldRows
 	var table cells.Table
 	for i := range uint64(rows) {
 		table.Put(Key{A: 1}, Key{A: i + 1}, make([]byte, 8))
