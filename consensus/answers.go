@@ -63,6 +63,9 @@ const mostTransfer = 4
 
 // tickLeader is the leader's part of Tick.
 func (c *Core) tickLeader() {
+	if c.answers.age >= 2*c.election.timeout() {
+		c.election.excuse()
+	}
 	timeout := c.election.timeout()
 	switch {
 	case c.answers.age >= 2*timeout:

@@ -32,6 +32,7 @@ type election struct {
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
 	owed    int // ticks that were missed before the last one, and are not in elapsed yet
+	crowd   int // the fewest threads for each processor since the others are in doubt; 0: nobody said. See Crowded
 	lot     int // random, in [0, lots): see campaignAfter
 	// hinted: the connection from the leader broke, and no leader was heard since. What is late says nothing then.
 	hinted bool
@@ -115,6 +116,9 @@ func (c *Core) Tick(missed int) {
 	c.checkOwner()
 	c.notices.tick()
 	e := &c.election
+	if !c.Doubts() {
+		e.crowd = 0
+	}
 	e.late.tick()
 	e.late.waited(missed+1, LateSelf)
 	e.heard.tick(e.late.most)
@@ -139,7 +143,9 @@ func (c *Core) Tick(missed int) {
 	}
 	e.elapsed++
 	if e.elapsed >= e.timeout() && s.Lead != raft.None {
-		c.forgetLeader()
+		if e.excuse(); e.elapsed >= e.timeout() {
+			c.forgetLeader()
+		}
 	}
 	if e.elapsed >= e.campaignAfter() && c.members.votes(c.id) {
 		if s.RaftState == raft.StateCandidate {

@@ -14,7 +14,7 @@ const (
 	lateFactor = 2
 
 	// lateCauses is the number of values of Late.
-	lateCauses = 4
+	lateCauses = 5
 )
 
 // Late says what came late.
@@ -26,6 +26,7 @@ const (
 	LateLeader         // messages of the leader
 	LateFollowers      // answers of a majority to this leader
 	LateSelf           // this member's own processor time
+	LateCrowd          // nothing yet: so late may be what lives, as crowded as this machine is
 )
 
 // String says what came late, as a clause to which a time is added.
@@ -37,6 +38,8 @@ func (l Late) String() string {
 		return "no majority answered for"
 	case LateSelf:
 		return "this controller got no processor time for"
+	case LateCrowd:
+		return "many threads want each processor here, and a leader that lives may be silent for"
 	default:
 		return "nothing came late"
 	}

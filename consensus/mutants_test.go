@@ -11,7 +11,7 @@ import (
 // mutantTests are the tests that notice the seeded bugs.
 const mutantTests = "Starv|FalseAlarm|FailureRaises|OwnLateness|Lateness|SilentLeader|Transfer$|Hosts|" +
 	"OfGroups|StuckGroup|AbsentGroup|FaultOfLog|FullInbox|Saver|SaveNow|Rewind|OwnerHangs|Safety|Vouch|" +
-	"Nominat|AtOnce|FirstTerm|Seconds|TermAhead"
+	"Crowd|Nominat|AtOnce|FirstTerm|Seconds|TermAhead"
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 )
 
 // ErrClosed says that the Node, or its Host, was closed by its owner.
@@ -115,6 +116,9 @@ func (n *Node) drive() {
 // tick passes a tick to the core. Ticks are dropped while the loop has no processor time.
 func (n *Node) tick() {
 	now := time.Now()
+	if n.core.Doubts() {
+		n.core.Crowded(processors.Crowd())
+	}
 	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.host.cfg.Heartbeat)-1))
 	n.ticked = now
 }

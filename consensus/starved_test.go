@@ -20,6 +20,7 @@ type starved struct {
 	members []*starvedMember
 	now     int // ticks
 	leads   int // how often a member was told that it leads
+	crowd   int // threads for each processor, as the members see when they ask; 0: they do not ask
 }
 
 type starvedMember struct {
@@ -72,6 +73,9 @@ func (s *starved) tick() {
 		if m := s.members[i]; s.now < m.until {
 			m.missed++
 		} else {
+			if s.crowd > 0 && m.core.Doubts() {
+				m.core.Crowded(s.crowd)
+			}
 			m.core.Tick(m.missed)
 			m.missed = 0
 			s.ready(m)
@@ -200,6 +204,72 @@ func TestStarvationChangesNoLeader(t *testing.T) {
 	}
 	if changes < int(seeds/5) {
 		t.Errorf("%d changes of the leader before the timeout has adapted: nothing was shown", changes)
+	}
+}
+
+// On a machine that becomes crowded, already the first silence deposes no leader if the crowd explains its length.
+// A leader that stops is replaced within the timeout that follows from the crowd, and on a machine that is not crowded
+// any more as soon as ever.
+func TestCrowdExcusesSilence(t *testing.T) {
+	for seed := range uint64(12) {
+		s := newStarved(t, seed)
+		s.crowd = 1
+		s.run(10)
+		s.stop(s.members[0], starvedElection-3) // members ask, and it is not crowded
+		s.run(starvedElection)
+		s.crowd = crowded + s.rand.IntN(40)
+		most := min(s.crowd*starvedElection, starvedMost)
+		silent := s.members[:1]
+		if seed%2 == 1 {
+			silent = s.members[1:]
+		}
+		for _, m := range silent {
+			s.stop(m, most-2)
+		}
+		s.run(2 * most)
+		if s.leads != 1 {
+			t.Fatalf("seed %d: a silence of %d ticks with %d threads for each processor deposed the leader", seed,
+				most-2, s.crowd)
+		}
+		within := 2*max(s.longest(), most) + ticksToElect
+		if took := s.replaced(); took > within {
+			t.Errorf("seed %d, %d threads for each processor: the leader was replaced after %d ticks", seed, s.crowd,
+				took)
+		}
+		s.crowd = 1
+		s.run(10 * starvedHold)
+		if took := s.replaced(); took > 2*starvedElection+ticksToElect {
+			t.Errorf("seed %d: no longer crowded, the leader was replaced after %d ticks", seed, took)
+		}
+	}
+}
+
+// A machine that is crowded for a moment, or a little all the time, excuses no silence. Nor does a crowd that was seen
+// in an earlier silence.
+func TestWhatIsNoCrowd(t *testing.T) {
+	for name, crowds := range map[string][]int{ // in each tick of the silence; the last one goes on
+		"before it": {1}, "for a moment": {30, 30, 30, 1, 30}, "a little": {crowded - 1},
+		"after it": {1, 1, 1, 1, 30},
+	} {
+		s := newStarved(t, 1)
+		s.crowd = 30
+		s.run(10)
+		s.stop(s.members[0], starvedElection-3) // members ask, and it is crowded
+		s.run(starvedElection)
+		within := 2*s.longest() + ticksToElect
+		old, start := s.leader(), s.now
+		s.stop(old, 4*starvedMost)
+		for s.leader() == old {
+			s.crowd = crowds[min(s.now-start, len(crowds)-1)]
+			if s.tick(); s.now > start+within {
+				t.Fatalf("%s: no leader %d ticks after the leader stopped, not %d", name, s.now-start, within)
+			}
+		}
+		for _, m := range s.members {
+			if ticks := m.core.election.late.recent[LateCrowd]; ticks > 0 {
+				t.Errorf("%s: %d ticks are excused", name, ticks)
+			}
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package processors lets a process run on as few processors at a time as it keeps busy. Go's scheduler takes all that
 // there are: whenever a goroutine wakes another one, and a processor is idle, it also wakes a thread there, which looks
 // for work, mostly finds none, and sleeps again. A controller with little to do has several such moments for each
-// event, and each costs as much as the event. It knows nothing of what the process does, and does not pin threads.
+// event, and each costs as much as the event. The package also says how many threads want each processor of a machine.
+// It knows nothing of what the process does, and does not pin threads.
 package processors
 
 import (

@@ -47,6 +47,7 @@ var parts = []part{
 	{"mutants", "tests find each seeded bug", mutants, mutantsAll},
 	{"e2e", "controllers, agents and switches as processes: a representative of each matrix, or all of it", e2e,
 		e2eAll},
+	{"busy", "16 busy loops beside a thousand switches change no leader: for two minutes, or an hour", busy, busyHour},
 	{"python", "every application of Ryu, ten thousand inputs, and the seeded bugs of the host", nil, python},
 	{"swarm", "two thousand seeds of the simulator", nil, swarm},
 	{"shells", "three hundred seeds of the shells around the cores, with the race detector", nil, shells},
@@ -56,7 +57,6 @@ var parts = []part{
 	{"paths", "a thousand paths over 20 switches while leaders die", nil, thousandPaths},
 	{"store", "a million operations of the store while everything fails", nil, storeFaults},
 	{"hostile", "hostile peers of all kinds for twenty minutes", nil, hostileSoak},
-	{"busy", "16 busy loops beside a thousand switches change no leader for an hour", nil, busyHour},
 	{"addresses", "hosts that send from a million addresses", nil, millionAddresses},
 	{"install", "releases, installed and upgraded on a bare Debian (make packages, debootstrap)", nil, releases},
 	{"fuzz", "ten thousand runs of each fuzz target", nil, fuzz},
@@ -254,10 +254,14 @@ func (t *tree) ends(name string, env, flags []string, race ...string) []step {
 	return append(beside(steps), t.e2e(name+", race detector", append(race, "-race", "-short", "-timeout=30m")...)...)
 }
 
-// busyHour loads each of four clusters for a quarter of it.
-func busyHour(t *tree) []step {
+func busy(t *tree) []step { return t.busyLoops(20) }
+
+func busyHour(t *tree) []step { return t.busyLoops(900) }
+
+// busyLoops loads each of four clusters for so long.
+func (t *tree) busyLoops(seconds int) []step {
 	steps := t.e2e("busy loops", "-run=^TestBusyLoops$", "-timeout=90m")
-	steps[0].env = []string{"HOLDFAST_BUSY_SECONDS=900"}
+	steps[0].env = []string{fmt.Sprint("HOLDFAST_BUSY_SECONDS=", seconds)}
 	return steps
 }
 
