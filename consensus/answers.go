@@ -38,6 +38,7 @@ func (a *answers) tick(c *Core) {
 	age := int(c.clock - max(last, a.since))
 	if age < a.age {
 		c.election.late.waited(a.age, LateFollowers)
+		c.election.crowd = 0
 	}
 	a.age = age
 }

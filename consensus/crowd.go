@@ -2,18 +2,18 @@ package consensus
 
 import "go.etcd.io/raft/v3"
 
-// When a quiet machine becomes busy, nothing was measured yet that would bridge the first wait (see Lateness). But who
-// is about to give up a silent leader, or silent followers, can see how busy its own machine is. If n threads want each
-// processor, a member there gets an n-th of one, and all that it does takes n times as long. So the election timeout is
-// n times that of a quiet machine. This helps members that share a machine. If the leader's machine alone is busy,
-// another one had better lead.
+// When a quiet machine becomes busy, nothing was measured yet that would bridge the first wait (see Lateness). But a
+// member that is about to give up a silent leader, or silent followers, can see how busy its own machine is. If n
+// threads want each processor, a member there gets 1/n of one, and all that it does takes n times as long. So the
+// election timeout is n times that of a quiet machine. This helps members that share a machine. If the leader's machine
+// alone is busy, another member had better lead.
 
 // crowded is the least number of threads for each processor that counts. Threads take turns of about 3 ms, so fewer
-// delay a heartbeat by one tick at most; and a controller and its switches on a small machine are some threads, too.
+// delay a heartbeat by a tick at most; and a controller and its switches on a small machine are some threads, too.
 const crowded = 4
 
 // Doubts reports whether the leader, or a majority, has been silent for half of the time after which this member gives
-// it up. Then the owner calls Crowded before each Tick.
+// it up. Then the owner calls Crowded before the next Tick.
 func (c *Core) Doubts() bool {
 	e := &c.election
 	switch s := c.raft.BasicStatus(); {
@@ -26,11 +26,11 @@ func (c *Core) Doubts() bool {
 	}
 }
 
-// Crowded takes how many threads run or wait for each processor of this machine. The least of a silence counts, since
-// a quiet machine is crowded for moments.
+// Crowded takes how many threads run or wait for each processor of this machine, at least 1. The least of a silence
+// counts, since a quiet machine is crowded for moments. After the silence it is nothing.
 func (c *Core) Crowded(threads int) {
 	e := &c.election
-	if e.crowd == 0 || threads < e.crowd {
+	if c.Doubts() && (e.crowd == 0 || threads < e.crowd) {
 		e.crowd = threads
 	}
 }

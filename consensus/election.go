@@ -32,7 +32,7 @@ type election struct {
 	lost    int // elections in a row that this member lost although the others granted its PreVote
 	elapsed int // ticks since the last message of the leader, or since the last change of term, vote or role
 	owed    int // ticks that were missed before the last one, and are not in elapsed yet
-	crowd   int // the fewest threads for each processor since the others are in doubt; 0: nobody said. See Crowded
+	crowd   int // the fewest threads for each processor in this silence; 0: nobody said. See Crowded
 	lot     int // random, in [0, lots): see campaignAfter
 	// hinted: the connection from the leader broke, and no leader was heard since. What is late says nothing then.
 	hinted bool
@@ -75,7 +75,7 @@ func newElection(cfg CoreConfig) election {
 	return e
 }
 
-func (e *election) restart() { e.elapsed, e.lot = 0, e.random.IntN(lots) }
+func (e *election) restart() { e.elapsed, e.crowd, e.lot = 0, 0, e.random.IntN(lots) }
 
 // timeout is the election timeout T: a leader that was silent for so long is forgotten.
 func (e *election) timeout() int { return e.late.timeout() }
@@ -116,9 +116,6 @@ func (c *Core) Tick(missed int) {
 	c.checkOwner()
 	c.notices.tick()
 	e := &c.election
-	if !c.Doubts() {
-		e.crowd = 0
-	}
 	e.late.tick()
 	e.late.waited(missed+1, LateSelf)
 	e.heard.tick(e.late.most)
@@ -343,7 +340,7 @@ func (c *Core) Step(m wire.Message) error {
 			}
 			c.incoming[meta.GetIndex()] = m.State
 		}
-		c.election.elapsed, c.election.hinted = 0, false
+		c.election.elapsed, c.election.crowd, c.election.hinted = 0, 0, false
 		if r.GetType() == raftpb.MsgHeartbeat { // an append may be what the leader sent before it died
 			clear(c.election.nominations)
 		}

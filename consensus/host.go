@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/consensus/transport"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 )
 
 // ErrNoLog says that a member for which Found was called has no log.
@@ -48,6 +49,7 @@ type Host struct {
 	broken    chan struct{}             // closed by a fault of the log
 	nodes     atomic.Pointer[nodeTable] // those that run
 	ticking   atomic.Int64              // nodes that have not handled the last tick
+	crowding  crowding
 
 	mu      sync.Mutex // guards the fields below, and replacing nodes
 	closed  bool
@@ -77,7 +79,8 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, store: store, incidents: incident.New(cfg.Logger), stopTicks: make(chan struct{}),
-		broken: make(chan struct{}), saved: saved, started: make(map[uint64]bool),
+		crowding: crowding{look: processors.Crowd},
+		broken:   make(chan struct{}), saved: saved, started: make(map[uint64]bool),
 		members: make(map[uint64]map[uint64]string),
 	}
 	h.nodes.Store(new(nodeTable))
@@ -355,6 +358,25 @@ func (h *Host) handled() {
 	if h.ticking.Add(-1) == 0 {
 		h.transport.Flush()
 	}
+}
+
+// crowding is how many threads want each processor of this machine, as all nodes see it.
+type crowding struct {
+	look    func() int
+	mu      sync.Mutex // guards the fields below
+	looked  time.Time
+	threads int
+}
+
+// crowd looks once in each tick, for all nodes that ask.
+func (h *Host) crowd() int {
+	c := &h.crowding
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.looked) >= h.cfg.Heartbeat/2 {
+		c.looked, c.threads = now, c.look()
+	}
+	return c.threads
 }
 
 // fail stops all nodes, because the content of the log is unknown.

@@ -6,7 +6,8 @@ import "github.com/holdfast-sdn/holdfast/consensus/wire"
 // may be unable to send for some hundred milliseconds, and a follower may be unable to receive. So each member measures
 // for how long it lately had to wait for something that did come, and its election timeout is a multiple of the longest
 // such wait: see Lateness. What never came is not measured: the silence of a leader that died says nothing about a busy
-// machine. Each member measures for itself, and the members need not agree.
+// machine. Each member measures for itself, and the members need not agree. Before it acts, it also looks at how
+// crowded its machine is: see Crowded.
 
 const (
 	// lateFactor times the longest wait is the election timeout. With 1, a wait that is a little longer than all before
@@ -26,7 +27,7 @@ const (
 	LateLeader         // messages of the leader
 	LateFollowers      // answers of a majority to this leader
 	LateSelf           // this member's own processor time
-	LateCrowd          // nothing yet: so late may be what lives, as crowded as this machine is
+	LateCrowd          // nothing yet, but this machine is crowded: see Core.Crowded
 )
 
 // String says what came late, as a clause to which a time is added.
@@ -39,7 +40,7 @@ func (l Late) String() string {
 	case LateSelf:
 		return "this controller got no processor time for"
 	case LateCrowd:
-		return "many threads want each processor here, and a leader that lives may be silent for"
+		return "its processors are crowded, which may delay others by"
 	default:
 		return "nothing came late"
 	}

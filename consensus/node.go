@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/consensus/storage"
 	"github.com/holdfast-sdn/holdfast/consensus/wire"
-	"github.com/holdfast-sdn/holdfast/internal/processors"
 )
 
 // ErrClosed says that the Node, or its Host, was closed by its owner.
@@ -40,6 +39,7 @@ type Node struct {
 	todo    turn
 	over    bool      // there are no more turns
 	ticked  time.Time // when the last tick was handled
+	doubts  bool      // the core has doubts since then: see crowd; used by the loop only
 	unsaved int       // batches that the saver has
 	waiting []waiter
 }
@@ -81,9 +81,13 @@ func (n *Node) run() {
 			default:
 			}
 		}
+		crowd := 0
+		if tick {
+			crowd = n.crowd()
+		}
 		n.turn.Lock()
 		if tick {
-			n.tick()
+			n.tick(crowd)
 		}
 		if elect {
 			n.core.Elect()
@@ -114,13 +118,22 @@ func (n *Node) drive() {
 }
 
 // tick passes a tick to the core. Ticks are dropped while the loop has no processor time.
-func (n *Node) tick() {
+func (n *Node) tick(crowd int) {
 	now := time.Now()
-	if n.core.Doubts() {
-		n.core.Crowded(processors.Crowd())
+	if crowd > 0 {
+		n.core.Crowded(crowd)
 	}
 	n.core.Tick(max(0, int(now.Sub(n.ticked)/n.host.cfg.Heartbeat)-1))
-	n.ticked = now
+	n.ticked, n.doubts = now, n.core.Doubts()
+}
+
+// crowd is what the core is told before the next tick; 0: nothing. It is asked for without the turn, since the system
+// may take its time.
+func (n *Node) crowd() int {
+	if !n.doubts {
+		return 0
+	}
+	return n.host.crowd()
 }
 
 // work handles one turn of queued work, and reports whether it was the last one. The caller has the turn.

@@ -36,7 +36,7 @@ func TestElectionStatus(t *testing.T) {
 			ElectionStatus{50, 240, 480, "this controller got no processor time for 120 ms"}},
 		{consensus.ElectionTimeout{Configured: 50 * ms, Present: 240 * ms, Late: consensus.LateCrowd,
 			Waited: 120 * ms}, ElectionStatus{50, 240, 480,
-			"many threads want each processor here, and a leader that lives may be silent for 120 ms"}},
+			"its processors are crowded, which may delay others by 120 ms"}},
 	} {
 		if got := electionStatus(c.timeout); got != c.want {
 			t.Errorf("%+v: %+v", c.timeout, got)

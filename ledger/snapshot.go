@@ -54,9 +54,7 @@ func (c *Core) replayedParts() iter.Seq[[]byte] {
 
 func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
 	for part := range parts {
-		if need := len(part) + binary.MaxVarintLen64; cap(b)-len(b) <= need {
-			b = withRoom(b, max(need+1, len(b)/4))
-		}
+		b = withRoom(b, 1+binary.MaxVarintLen64+len(part))
 		b = appendBytes(append(b, byte(OpPart)), part)
 	}
 	return b

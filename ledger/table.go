@@ -94,6 +94,9 @@ func appendPut(b []byte, table uint64, cell, field Key, value []byte) []byte {
 // more than thrice what these have taken, and the same is done again after four times the rows.
 const sampled = 1024
 
+// keyOverhead is how many bytes cells.Key.Append needs at most, besides those of a string.
+const keyOverhead = 3 * binary.MaxVarintLen64
+
 // mix is a factor that makes of the hash of a row and that of its table one of both: an odd number without a pattern.
 const mix = 0x9e3779b97f4a7c15
 
@@ -101,7 +104,7 @@ const mix = 0x9e3779b97f4a7c15
 // depend on n, or on the order of the rows.
 func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]Key, []byte]) ([]byte, uint64) {
 	at := len(b)
-	b = appendTableName(b, name)
+	b = appendTableName(withRoom(b, 1+2*binary.MaxVarintLen64+len(name.App)+len(name.Name)), name)
 	of, digest := xxhash.Sum64(b[at:]), uint64(0)
 	put := binary.AppendUvarint([]byte{byte(OpPut)}, n)
 	var cell Key
@@ -111,6 +114,9 @@ func appendTable(b []byte, name TableName, n uint64, rows int, all iter.Seq2[[2]
 		if key[0] != cell {
 			cell = key[0]
 			row = cell.Append(row[:len(put)])
+		}
+		if need := len(row) + keyOverhead + len(key[1].S) + binary.MaxVarintLen64 + len(value); cap(b)-len(b) < need {
+			b = withRoom(b, need)
 		}
 		at := len(b) + len(put)
 		b = appendBytes(key[1].Append(append(b, row...)), value)
@@ -135,13 +141,14 @@ const (
 	yieldBytes = 256 << 10 // are copied at a time
 )
 
-// withRoom returns b with capacity for n more bytes. slices.Grow clears and copies a hundred megabytes in one piece,
-// which neither the scheduler nor the garbage collector can interrupt.
+// withRoom returns b with capacity for n more bytes; if it has to be copied, for at least a quarter of its length more.
+// append and slices.Grow clear and copy a hundred megabytes in one piece, which neither the scheduler nor the garbage
+// collector can interrupt.
 func withRoom(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
 	}
-	to := make([]byte, len(b), len(b)+n)
+	to := make([]byte, len(b), len(b)+max(n, len(b)/4))
 	for at := 0; at < len(b); at += yieldBytes {
 		copy(to[at:], b[at:min(at+yieldBytes, len(b))])
 		runtime.Gosched()

@@ -39,6 +39,17 @@ func TestEncodingYields(t *testing.T) {
 	}
 }
 
+// Nor does a small table behind large ones keep it from that.
+func TestLastTableYields(t *testing.T) {
+	var table cells.Table
+	table.Put(Key{A: 1}, Key{S: "field"}, make([]byte, 10*yieldBytes)) // more than the room for its name
+	before := bytes.Repeat([]byte("holdfast"), 20*yieldBytes/8)
+	n := turns(func() { appendTable(before, TableName{}, 1, table.Rows(), table.Scan()) })
+	if n < 30 {
+		t.Errorf("others run %d times while 20 pieces are copied for a name and for a row", n)
+	}
+}
+
 func TestRoomYields(t *testing.T) {
 	b := bytes.Repeat([]byte("holdfast"), 20*yieldBytes/8)
 	var larger []byte

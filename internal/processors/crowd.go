@@ -5,23 +5,27 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Crowd returns how many threads of all processes of this machine run or wait for a processor, for each of its
-// processors, rounded up; 1 if the system does not say. It takes some 10 µs.
+// processors, rounded up; 1 if the system does not say. It takes 20 µs, or what a container needs that imitates /proc.
 func Crowd() int {
-	b, err := os.ReadFile("/proc/loadavg")
+	loadavg, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 1
 	}
-	return crowd(b, online())
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return 1
+	}
+	return crowd(loadavg, string(online))
 }
 
-// crowd reads proc_loadavg(5): three averages, and the number of threads that can run, a slash, and that of all.
-func crowd(loadavg []byte, processors int) int {
-	fields := bytes.Fields(loadavg)
-	if len(fields) < 4 {
+// crowd takes what proc_loadavg(5) describes: three averages, and the number of threads that can run, a slash, and that
+// of all. This process may be restricted to some of the processors that are online.
+func crowd(loadavg []byte, online string) int {
+	fields, processors := bytes.Fields(loadavg), listed(online)
+	if len(fields) < 4 || processors == 0 {
 		return 1
 	}
 	threads, _, _ := bytes.Cut(fields[3], []byte("/"))
@@ -32,13 +36,7 @@ func crowd(loadavg []byte, processors int) int {
 	return max(1, (n+processors-1)/processors)
 }
 
-// online is the number of processors of the machine. This process may be restricted to some of them.
-var online = sync.OnceValue(func() int {
-	b, _ := os.ReadFile("/sys/devices/system/cpu/online")
-	return listed(string(b))
-})
-
-// listed counts the members of a list of the kernel such as "0-3,8", at least 1.
+// listed counts the members of a list of the kernel such as "0-3,8". What is none has none.
 func listed(list string) (n int) {
 	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -52,5 +50,5 @@ func listed(list string) (n int) {
 		}
 		n += max(0, to-from+1)
 	}
-	return max(1, n)
+	return n
 }

@@ -73,14 +73,7 @@ func writeWhole(path string, fsync bool, parts ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range parts {
-		for piece := range slices.Chunk(p, pieceBytes) {
-			if err == nil {
-				_, err = f.Write(piece)
-			}
-			runtime.Gosched()
-		}
-	}
+	err = writeParts(f, parts)
 	if err == nil && fsync {
 		err = f.Sync()
 	}
@@ -91,6 +84,18 @@ func writeWhole(path string, fsync bool, parts ...[]byte) error {
 		return err
 	}
 	return durable.Names(filepath.Dir(path))
+}
+
+func writeParts(f *os.File, parts [][]byte) error {
+	for _, p := range parts {
+		for piece := range slices.Chunk(p, pieceBytes) {
+			if _, err := f.Write(piece); err != nil {
+				return err
+			}
+			runtime.Gosched()
+		}
+	}
+	return nil
 }
 
 func readSnapshot(path string) (storage.Snapshot, error) {
