@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/holdfast-sdn/holdfast/internal/collector"
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
 
@@ -148,7 +149,10 @@ func withRoom(b []byte, n int) []byte {
 	if cap(b)-len(b) >= n {
 		return b
 	}
-	to := make([]byte, len(b), len(b)+max(n, len(b)/4))
+	size := len(b) + max(n, len(b)/4)
+	allocated := collector.Expect(size)
+	to := make([]byte, len(b), size)
+	allocated()
 	for at := 0; at < len(b); at += yieldBytes {
 		copy(to[at:], b[at:min(at+yieldBytes, len(b))])
 		runtime.Gosched()

@@ -1,7 +1,7 @@
 // Package collector says how much memory a process may use beyond what it needs, before Go's garbage collector runs. A
 // fixed GOGC is either too low for a small heap, since the collector then runs often, or too high for a large one,
-// which triples; and what was freed stays with the process for minutes. It measures nothing, and knows no bounds: those
-// are of who allocates.
+// which triples; and what was freed stays with the process for minutes. It also makes room for large allocations. It
+// measures nothing, and knows no bounds: those are of who allocates.
 package collector
 
 import (
@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Of what is in use after a collection.
@@ -20,9 +23,17 @@ const (
 	most, least = 200, 25
 )
 
+const (
+	large      = 4 << 20 // bytes: an allocation below that is one of many
+	maxPercent = 1 << 20 // is added for what is expected: GOGC has 32 bits
+)
+
 // From a heap of so many bytes on, the process gives back what is more than the heap may grow to and half of firm: a
 // large heap has holes, such as snapshots that were freed, of which half as much again was seen.
 const firm = 256 << 20
+
+// tuned is of this process; nil without Tune.
+var tuned atomic.Pointer[tuner]
 
 // Tune sets the pace of the collector now, and again after each collection. It does nothing if GOGC or GOMEMLIMIT is
 // set. It is to be called once.
@@ -30,15 +41,28 @@ func Tune() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	t := &tuner{percent: most, limit: math.MaxInt64}
-	debug.SetGCPercent(most)
+	t := newTuner()
+	tuned.Store(t)
 	t.arm()
 }
 
-// tuner is used by the goroutine that runs finalizers only.
+// tuner is used by the goroutine that runs finalizers, and by those that expect something.
 type tuner struct {
-	percent int
-	limit   int64
+	mu       sync.Mutex // guards the fields below, and setting the pace
+	percent  int
+	limit    int64
+	expected []*expectation
+}
+
+// expectation is a large allocation that no collection has found in use yet.
+type expectation struct {
+	bytes uint64
+	until uint64 // the number of the first collection that finds it; 0: it was not allocated yet
+}
+
+func newTuner() *tuner {
+	debug.SetGCPercent(most)
+	return &tuner{percent: most, limit: math.MaxInt64}
 }
 
 // collected is unreachable from the start, so its finalizer runs after each collection.
@@ -46,18 +70,76 @@ type collected struct{ *tuner }
 
 func (t *tuner) arm() {
 	runtime.SetFinalizer(&collected{t}, func(*collected) {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		if p := percent(live[0].Value.Uint64()); p != t.percent {
-			t.percent = p
-			debug.SetGCPercent(p)
-		}
-		if l := limit(live[0].Value.Uint64()); l != t.limit {
-			t.limit = l
-			debug.SetMemoryLimit(l)
-		}
+		t.mu.Lock()
+		t.tune()
+		t.mu.Unlock()
 		t.arm()
 	})
+}
+
+// Expect lets the heap grow by so many bytes more until the next collection, for an allocation of that size. Otherwise
+// a large one makes the heap larger at once than it may grow to. Then every goroutine that allocates, such as one that
+// sends heartbeats, has to do a large part of a collection first. The caller calls allocated after the allocation.
+// Expect waits for the end of a collection. It does nothing for less than large, or without Tune.
+func Expect(bytes int) (allocated func()) {
+	t := tuned.Load()
+	if t == nil || bytes < large {
+		return func() {}
+	}
+	return t.expect(bytes)
+}
+
+func (t *tuner) expect(bytes int) (allocated func()) {
+	e := &expectation{bytes: uint64(bytes)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expected = append(t.expected, e)
+	t.tune()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		_, collections := heap()
+		e.until = collections + 1
+	}
+}
+
+// heap returns how many bytes were in use at the end of the last collection, and its number.
+func heap() (live, collections uint64) {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
+}
+
+// held is how many bytes the process has, and would have to give back for a lower limit.
+func held() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64() - s[1].Value.Uint64()
+}
+
+// tune sets the pace. Each change waits for the end of a collection. The caller has the lock.
+func (t *tuner) tune() {
+	live, collections := heap()
+	more := uint64(0)
+	t.expected = slices.DeleteFunc(t.expected, func(e *expectation) bool {
+		return e.until > 0 && e.until <= collections
+	})
+	for _, e := range t.expected {
+		more += e.bytes
+	}
+	p, l := percent(live), limit(live, held())
+	if more > 0 {
+		p += int(min(100*more/max(live, 1<<20)+1, maxPercent))
+		l += min(int64(more), math.MaxInt64-l)
+	}
+	if p != t.percent {
+		t.percent = p
+		debug.SetGCPercent(p)
+	}
+	if l != t.limit {
+		t.limit = l
+		debug.SetMemoryLimit(l)
+	}
 }
 
 // percent is GOGC for so many bytes in use. It has few values, because each change stops the process for a moment.
@@ -66,12 +148,14 @@ func percent(live uint64) int {
 	return max(least, min(most, int(100*spare/(live+1))/step*step))
 }
 
-// limit is the memory limit for so many bytes in use, in steps for the same reason.
-func limit(live uint64) int64 {
+// limit is the memory limit for so many bytes in use, in steps for the same reason. It is at least what the process
+// holds. Below that Go would collect at once, and let every goroutine that allocates do it. What is held falls a little
+// below the limit, and so both fall from one collection to the next.
+func limit(live, held uint64) int64 {
 	const step = firm / 4
 	if live < firm {
 		return math.MaxInt64
 	}
 	goal := live * uint64(100+percent(live)) / 100
-	return int64((goal+firm/2)/step) * step
+	return int64(max((goal+firm/2)/step, (held+step-1)/step) * step)
 }

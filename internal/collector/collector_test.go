@@ -1,6 +1,7 @@
 package collector
 
 import (
+	"bytes"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -21,24 +22,49 @@ func TestPercent(t *testing.T) {
 func TestLimit(t *testing.T) {
 	for live, want := range map[uint64]int64{0: math.MaxInt64, 255 << 20: math.MaxInt64, 256 << 20: 576 << 20,
 		512 << 20: 832 << 20, 1152 << 20: 1536 << 20} {
-		if got := limit(live); got != want {
+		if got := limit(live, live); got != want {
 			t.Errorf("%d MiB: %d MiB, want %d", live>>20, got>>20, want>>20)
 		}
 	}
 	for live := uint64(firm); live < 16<<30; live += 100 << 20 {
-		if goal := live * uint64(100+percent(live)) / 100; uint64(limit(live)) <= goal {
-			t.Errorf("%d MiB: the limit is %d MiB, but the heap may grow to %d", live>>20, limit(live)>>20, goal>>20)
+		if goal := live * uint64(100+percent(live)) / 100; uint64(limit(live, live)) <= goal {
+			t.Errorf("%d MiB: the limit is %d MiB, but the heap may grow to %d", live>>20, limit(live, live)>>20,
+				goal>>20)
+		}
+		for held := live; held < 3*live; held += 100 << 20 {
+			if l := uint64(limit(live, held)); l < held || l > max(held+firm/4, uint64(limit(live, live))) {
+				t.Errorf("%d MiB of %d: the limit is %d MiB", live>>20, held>>20, l>>20)
+			}
 		}
 	}
 }
 
-// TestTune lets the heap grow and shrink.
-func TestTune(t *testing.T) {
+// tune sets the pace, and at the end what it was.
+func tune(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")
-	before := debug.SetGCPercent(100)
-	defer debug.SetGCPercent(before)
-	Tune()
+	before, limited := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetGCPercent(before); debug.SetMemoryLimit(limited) })
+	if tuned.Load() == nil {
+		Tune()
+	}
+	runtime.GC()
+	again()
+}
+
+// again sets the pace as after a collection, whatever it was, and returns it.
+func again() (percent int, limit int64) {
+	t := tuned.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.percent, t.limit = 0, 0
+	t.tune()
+	return t.percent, t.limit
+}
+
+// TestTune lets the heap grow and shrink.
+func TestTune(t *testing.T) {
+	tune(t)
 	now := func() int { // there is no other way to read it
 		p := debug.SetGCPercent(100)
 		debug.SetGCPercent(p)
@@ -49,9 +75,48 @@ func TestTune(t *testing.T) {
 	}
 	large := make([]byte, 300<<20)
 	await.Until(t, "the collector to run sooner", func() bool { runtime.GC(); return now() == 80 })
-	await.Until(t, "a memory limit", func() bool { return debug.SetMemoryLimit(-1) == 640<<20 })
+	await.Until(t, "a memory limit", func() bool {
+		l := debug.SetMemoryLimit(-1)
+		return l >= 640<<20 && l < 2<<30
+	})
 	runtime.KeepAlive(large)
 	large = nil
 	await.Until(t, "the collector to run later", func() bool { runtime.GC(); return now() == most })
 	await.Until(t, "no memory limit", func() bool { return debug.SetMemoryLimit(-1) == math.MaxInt64 })
+}
+
+// A large allocation that is expected begins no collection, and nothing else may make the heap larger. What was
+// expected is forgotten when a collection has found it.
+func TestExpect(t *testing.T) {
+	tune(t)
+	filled := bytes.Repeat([]byte{1}, 300<<20)
+	for range 2 { // the second is begun after what the first one had to finish
+		runtime.GC()
+	}
+	quiet, limit := again()
+	_, first := heap()
+
+	const size = 400 << 20
+	allocated := Expect(size)
+	// After a collection that has not found it.
+	if p, l := again(); p < quiet+100*size/(310<<20) || l < limit+size {
+		t.Errorf("%d%% and at most %d MiB, before %d%% and %d", p, l>>20, quiet, limit>>20)
+	}
+	grown := make([]byte, size)
+	allocated()
+	if _, now := heap(); now != first {
+		t.Errorf("%d collections", now-first)
+	}
+	runtime.GC()
+	p, _ := again()
+	if live, _ := heap(); p != percent(live) || live < size {
+		t.Errorf("%d%% with %d MiB in use", p, live>>20)
+	}
+	runtime.KeepAlive(filled)
+	runtime.KeepAlive(grown)
+
+	Expect(large - 1)
+	if after, _ := again(); after != p {
+		t.Errorf("%d%% for a small allocation, before %d%%", after, p)
+	}
 }

@@ -20,7 +20,7 @@ func TestBenchRecovery(t *testing.T) {
 	}
 	t.Parallel()
 	code, out, stderr := invoke(t.Context(), strings.Fields(
-		"bench recovery --bfd-interval-ms 100 --samples 1 --cut carrier --realtime=false --json")...)
+		"bench recovery --bfd-interval-ms 300 --samples 1 --cut carrier --realtime=false --json")...)
 	var r bench.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Figures["samples"] != 1 ||
 		r.Figures["recovery_ms_median"] <= 0 {
