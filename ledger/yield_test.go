@@ -2,29 +2,11 @@ package ledger
 
 import (
 	"bytes"
-	"runtime"
-	"sync/atomic"
 	"testing"
 
+	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ledger/cells"
 )
-
-// turns says how often another goroutine had the only processor while f ran.
-func turns(f func()) (n int) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var over atomic.Bool
-	ended := make(chan bool)
-	go func() { // until f has returned
-		for ; !over.Load(); n++ {
-			runtime.Gosched()
-		}
-		close(ended)
-	}()
-	f()
-	over.Store(true)
-	<-ended
-	return n
-}
 
 // On one processor the loop of the group goes on while a large state is encoded.
 func TestEncodingYields(t *testing.T) {
@@ -33,7 +15,7 @@ func TestEncodingYields(t *testing.T) {
 	for i := range uint64(rows) {
 		table.Put(Key{A: 1}, Key{A: i + 1}, make([]byte, 8))
 	}
-	n := turns(func() { appendTable(nil, TableName{}, 0, table.Rows(), table.Scan()) })
+	n := await.Turns(func() { appendTable(nil, TableName{}, 0, table.Rows(), table.Scan()) })
 	if n < rows/yieldRows/2 {
 		t.Errorf("others run %d times while %d rows are encoded", n, rows)
 	}
@@ -44,7 +26,7 @@ func TestLastTableYields(t *testing.T) {
 	var table cells.Table
 	table.Put(Key{A: 1}, Key{S: "field"}, make([]byte, 10*yieldBytes)) // more than the room for its name
 	before := bytes.Repeat([]byte("holdfast"), 20*yieldBytes/8)
-	n := turns(func() { appendTable(before, TableName{}, 1, table.Rows(), table.Scan()) })
+	n := await.Turns(func() { appendTable(before, TableName{}, 1, table.Rows(), table.Scan()) })
 	if n < 30 {
 		t.Errorf("others run %d times while 20 pieces are copied for a name and for a row", n)
 	}
@@ -53,7 +35,7 @@ func TestLastTableYields(t *testing.T) {
 func TestRoomYields(t *testing.T) {
 	b := bytes.Repeat([]byte("holdfast"), 20*yieldBytes/8)
 	var larger []byte
-	if n := turns(func() { larger = withRoom(b, 5) }); n < 10 {
+	if n := await.Turns(func() { larger = withRoom(b, 5) }); n < 10 {
 		t.Errorf("others run %d times while 20 pieces are copied", n)
 	}
 	if !bytes.Equal(larger, b) || cap(larger)-len(larger) < 5 {

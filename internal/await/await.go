@@ -1,6 +1,7 @@
 // Package await lets tests wait for what goroutines and processes do: until a condition holds (Until), until something
-// has ended (End), or until a log has a line (Log). All end the test with a reason if that does not happen. The package
-// is for tests only. Tests that check how fast something happens measure the time themselves.
+// has ended (End), or until a log has a line (Log). All end the test with a reason if that does not happen. Turns
+// counts how often another goroutine runs meanwhile. The package is for tests only. Tests that check how fast
+// something happens measure the time themselves.
 package await
 
 import (

@@ -80,7 +80,7 @@ func (t *tuner) arm() {
 // Expect lets the heap grow by so many bytes more until the next collection, for an allocation of that size. Otherwise
 // a large one makes the heap larger at once than it may grow to. Then every goroutine that allocates, such as one that
 // sends heartbeats, has to do a large part of a collection first. The caller calls allocated after the allocation.
-// Expect waits for the end of a collection. It does nothing for less than large, or without Tune.
+// Expect also helps while a collection runs. It does nothing for less than large, or without Tune.
 func Expect(bytes int) (allocated func()) {
 	t := tuned.Load()
 	if t == nil || bytes < large {
@@ -117,7 +117,7 @@ func held() uint64 {
 	return s[0].Value.Uint64() - s[1].Value.Uint64()
 }
 
-// tune sets the pace. Each change waits for the end of a collection. The caller has the lock.
+// tune sets the pace. The caller has the lock.
 func (t *tuner) tune() {
 	live, collections := heap()
 	more := uint64(0)
