@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -53,8 +54,12 @@ func (c *Core) replayedParts() iter.Seq[[]byte] {
 }
 
 func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
-	for part := range parts {
-		b = withRoom(b, 1+binary.MaxVarintLen64+len(part))
+	all, size := slices.Collect(parts), 0
+	for _, part := range all {
+		size += 1 + binary.MaxVarintLen64 + len(part)
+	}
+	b = withRoom(b, size)
+	for _, part := range all {
 		b = appendBytes(append(b, byte(OpPart)), part)
 	}
 	return b

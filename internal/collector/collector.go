@@ -1,7 +1,7 @@
 // Package collector says how much memory a process may use beyond what it needs, before Go's garbage collector runs. A
 // fixed GOGC is either too low for a small heap, since the collector then runs often, or too high for a large one,
 // which triples; and what was freed stays with the process for minutes. It also makes room for large allocations. It
-// measures nothing, and knows no bounds: those are of who allocates.
+// knows no bounds: those are of who allocates.
 package collector
 
 import (
@@ -25,7 +25,7 @@ const (
 
 const (
 	large      = 4 << 20 // bytes: an allocation below that is one of many
-	maxPercent = 1 << 20 // is added for what is expected: GOGC has 32 bits
+	maxPercent = 1 << 20 // the most that is added for what is expected: GOGC has 32 bits
 )
 
 // From a heap of so many bytes on, the process gives back what is more than the heap may grow to and half of firm: a
@@ -98,64 +98,79 @@ func (t *tuner) expect(bytes int) (allocated func()) {
 	return func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		_, collections := heap()
-		e.until = collections + 1
+		e.until = measure().collections + 1
 	}
 }
 
-// heap returns how many bytes were in use at the end of the last collection, and its number.
-func heap() (live, collections uint64) {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/cycles/total:gc-cycles"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64(), s[1].Value.Uint64()
+// memory is that of this process, in bytes.
+type memory struct {
+	live  uint64 // in use at the end of the last collection
+	used  uint64 // allocated now, in use or not
+	held  uint64 // that the process has, and would have to give back for a lower limit
+	other uint64 // of held: what no object can use, such as stacks and the space between objects
+
+	collections uint64 // how many there have been
 }
 
-// held is how many bytes the process has, and would have to give back for a lower limit.
-func held() uint64 {
-	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+func measure() memory {
+	names := []string{"/gc/heap/live:bytes", "/memory/classes/heap/objects:bytes", "/memory/classes/total:bytes",
+		"/memory/classes/heap/released:bytes", "/memory/classes/heap/free:bytes", "/gc/cycles/total:gc-cycles"}
+	s := make([]metrics.Sample, len(names))
+	for i, name := range names {
+		s[i].Name = name
+	}
 	metrics.Read(s)
-	return s[0].Value.Uint64() - s[1].Value.Uint64()
+	v := func(i int) uint64 { return s[i].Value.Uint64() }
+	m := memory{live: v(0), used: v(1), held: v(2) - v(3), collections: v(5)}
+	m.other = m.held - min(m.held, m.used+v(4))
+	return m
 }
 
 // tune sets the pace. The caller has the lock.
 func (t *tuner) tune() {
-	live, collections := heap()
+	m := measure()
 	more := uint64(0)
 	t.expected = slices.DeleteFunc(t.expected, func(e *expectation) bool {
-		return e.until > 0 && e.until <= collections
+		return e.until > 0 && e.until <= m.collections
 	})
 	for _, e := range t.expected {
 		more += e.bytes
 	}
-	p, l := percent(live), limit(live, held())
+	p := max(percent(m.live), min(t.percent, grown(m)))
 	if more > 0 {
-		p += int(min(100*more/max(live, 1<<20)+1, maxPercent))
-		l += min(int64(more), math.MaxInt64-l)
+		p += int(min(100*more/max(m.live, 4<<20)+1, maxPercent)) // Go takes a smaller heap for one of 4 MiB
 	}
 	if p != t.percent {
 		t.percent = p
 		debug.SetGCPercent(p)
 	}
-	if l != t.limit {
+	if l := limit(m, p); l != t.limit {
 		t.limit = l
 		debug.SetMemoryLimit(l)
 	}
 }
 
-// percent is GOGC for so many bytes in use. It has few values, because each change stops the process for a moment.
+// percent is GOGC for so many bytes in use, in steps, so that it stays the same for most collections.
 func percent(live uint64) int {
 	const step = 10
 	return max(least, min(most, int(100*spare/(live+1))/step*step))
 }
 
-// limit is the memory limit for so many bytes in use, in steps for the same reason. It is at least what the process
-// holds. Below that Go would collect at once, and let every goroutine that allocates do it. What is held falls a little
-// below the limit, and so both fall from one collection to the next.
-func limit(live, held uint64) int64 {
-	const step = firm / 4
-	if live < firm {
+// grown is the least GOGC with which the heap may grow by least from what is allocated now. With less, the next
+// collection would begin at once and had to end at once, so that every goroutine that allocates does a part of it.
+func grown(m memory) int {
+	return least + int(min(100*(m.used-min(m.used, m.live))/max(m.live, 4<<20), most))
+}
+
+// limit is the memory limit if GOGC is p, in steps. Go lets the heap grow to 97 % of what other memory leaves of the
+// limit, which has to be at least what p allows. The limit is also at least what the process holds: below that Go would
+// collect at once. What is held falls a little below the limit, and so both fall from one collection to the next.
+func limit(m memory, p int) int64 {
+	const step = firm / 16
+	if m.live < firm {
 		return math.MaxInt64
 	}
-	goal := live * uint64(100+percent(live)) / 100
-	return int64(max((goal+firm/2)/step, (held+step-1)/step) * step)
+	goal := m.live * uint64(100+p) / 100
+	least := max(goal+firm/2, (goal+m.other)*104/100, m.held)
+	return int64((least + step - 1) / step * step)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
@@ -20,23 +21,51 @@ func TestPercent(t *testing.T) {
 }
 
 func TestLimit(t *testing.T) {
-	for live, want := range map[uint64]int64{0: math.MaxInt64, 255 << 20: math.MaxInt64, 256 << 20: 576 << 20,
-		512 << 20: 832 << 20, 1152 << 20: 1536 << 20} {
-		if got := limit(live, live); got != want {
+	for live, want := range map[uint64]int64{0: math.MaxInt64, 255 << 20: math.MaxInt64, 256 << 20: 624 << 20,
+		512 << 20: 848 << 20, 1152 << 20: 1568 << 20} {
+		if got := limit(memory{live: live, held: live}, percent(live)); got != want {
 			t.Errorf("%d MiB: %d MiB, want %d", live>>20, got>>20, want>>20)
 		}
 	}
 	for live := uint64(firm); live < 16<<30; live += 100 << 20 {
-		if goal := live * uint64(100+percent(live)) / 100; uint64(limit(live, live)) <= goal {
-			t.Errorf("%d MiB: the limit is %d MiB, but the heap may grow to %d", live>>20, limit(live, live)>>20,
-				goal>>20)
-		}
-		for held := live; held < 3*live; held += 100 << 20 {
-			if l := uint64(limit(live, held)); l < held || l > max(held+firm/4, uint64(limit(live, live))) {
-				t.Errorf("%d MiB of %d: the limit is %d MiB", live>>20, held>>20, l>>20)
+		for _, other := range []uint64{0, 100 << 20, live / 2} {
+			for held := live + other; held < 3*live; held += 100 << 20 {
+				for _, p := range []int{least, percent(live), 500} {
+					l := uint64(limit(memory{live: live, other: other, held: held}, p))
+					goal := live * uint64(100+p) / 100
+					if l < held || (l-other)*97/100 < goal || l > max(held, goal+firm/2, (goal+other)*105/100)+firm/16 {
+						t.Fatalf("%d%% of %d MiB, held are %d, of which %d are for no object: the limit is %d MiB", p,
+							live>>20, held>>20, other>>20, l>>20)
+					}
+				}
 			}
 		}
 	}
+}
+
+// What was allocated since the collection keeps GOGC from falling so low that the next one is late already.
+func TestGrown(t *testing.T) {
+	for _, c := range []struct {
+		live, used uint64
+		want       int
+	}{{0, 0, 25}, {400 << 20, 300 << 20, 25}, {400 << 20, 400 << 20, 25}, {400 << 20, 600 << 20, 75},
+		{1 << 20, 5 << 20, 125}, {1 << 20, 8 << 30, 225}} {
+		if got := grown(memory{live: c.live, used: c.used}); got != c.want {
+			t.Errorf("%d MiB, then %d: %d, want %d", c.live>>20, c.used>>20, got, c.want)
+		}
+	}
+	tune(t)
+	filled := bytes.Repeat([]byte{1}, 300<<20)
+	runtime.GC()
+	runtime.GC()
+	more := bytes.Repeat([]byte{1}, 200<<20)
+	m := measure()
+	const late = 150
+	if p := after(late); p < grown(m) || p > late {
+		t.Errorf("%d%% while %d MiB are in use and %d allocated", p, m.live>>20, m.used>>20)
+	}
+	runtime.KeepAlive(filled)
+	runtime.KeepAlive(more)
 }
 
 // tune sets the pace, and at the end what it was.
@@ -52,6 +81,16 @@ func tune(t *testing.T) {
 	again()
 }
 
+// after sets the pace as if GOGC had been p, and returns what it is then.
+func after(p int) int {
+	t := tuned.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.percent = p
+	t.tune()
+	return t.percent
+}
+
 // again sets the pace as after a collection, whatever it was, and returns it.
 func again() (percent int, limit int64) {
 	t := tuned.Load()
@@ -65,10 +104,10 @@ func again() (percent int, limit int64) {
 // TestTune lets the heap grow and shrink.
 func TestTune(t *testing.T) {
 	tune(t)
-	now := func() int { // there is no other way to read it
-		p := debug.SetGCPercent(100)
-		debug.SetGCPercent(p)
-		return p
+	now := func() int {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return int(s[0].Value.Uint64())
 	}
 	if p := now(); p != most {
 		t.Errorf("%d at first, want %d", p, most)
@@ -94,22 +133,22 @@ func TestExpect(t *testing.T) {
 		runtime.GC()
 	}
 	quiet, limit := again()
-	_, first := heap()
+	first := measure().collections
 
 	const size = 400 << 20
 	allocated := Expect(size)
 	// After a collection that has not found it.
-	if p, l := again(); p < quiet+100*size/(310<<20) || l < limit+size {
+	if p, l := again(); p < quiet+100*size/(310<<20) || l < limit+size-firm/2 {
 		t.Errorf("%d%% and at most %d MiB, before %d%% and %d", p, l>>20, quiet, limit>>20)
 	}
 	grown := make([]byte, size)
 	allocated()
-	if _, now := heap(); now != first {
+	if now := measure().collections; now != first {
 		t.Errorf("%d collections", now-first)
 	}
 	runtime.GC()
 	p, _ := again()
-	if live, _ := heap(); p != percent(live) || live < size {
+	if live := measure().live; p != percent(live) || live < size {
 		t.Errorf("%d%% with %d MiB in use", p, live>>20)
 	}
 	runtime.KeepAlive(filled)
@@ -119,4 +158,24 @@ func TestExpect(t *testing.T) {
 	if after, _ := again(); after != p {
 		t.Errorf("%d%% for a small allocation, before %d%%", after, p)
 	}
+}
+
+// Space between objects is of no use for larger ones.
+func TestMeasure(t *testing.T) {
+	small := make([][]byte, 200_000)
+	for i := range small {
+		small[i] = make([]byte, 512)
+	}
+	for i := range small {
+		if i%4 > 0 {
+			small[i] = nil
+		}
+	}
+	runtime.GC()
+	runtime.GC()
+	const gone = 200_000 * 3 / 4 * 512
+	if m := measure(); m.other < gone*9/10 || m.used < gone/3 || m.held < m.other+m.used {
+		t.Errorf("%d KiB allocated, %d for no object, of %d", m.used>>10, m.other>>10, m.held>>10)
+	}
+	runtime.KeepAlive(small)
 }
