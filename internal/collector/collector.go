@@ -105,7 +105,6 @@ func (t *tuner) expect(bytes int) (allocated func()) {
 // memory is that of this process, in bytes.
 type memory struct {
 	live  uint64 // in use at the end of the last collection
-	used  uint64 // allocated now, in use or not
 	held  uint64 // that the process has, and would have to give back for a lower limit
 	other uint64 // of held: what no object can use, such as stacks and the space between objects
 
@@ -121,9 +120,8 @@ func measure() memory {
 	}
 	metrics.Read(s)
 	v := func(i int) uint64 { return s[i].Value.Uint64() }
-	m := memory{live: v(0), used: v(1), held: v(2) - v(3), collections: v(5)}
-	m.other = m.held - min(m.held, m.used+v(4))
-	return m
+	live, objects, held, free, collections := v(0), v(1), v(2)-v(3), v(4), v(5)
+	return memory{live: live, held: held, other: held - min(held, objects+free), collections: collections}
 }
 
 // tune sets the pace. The caller has the lock.
@@ -136,7 +134,7 @@ func (t *tuner) tune() {
 	for _, e := range t.expected {
 		more += e.bytes
 	}
-	p := max(percent(m.live), min(t.percent, grown(m)))
+	p := percent(m.live)
 	if more > 0 {
 		p += int(min(100*more/max(m.live, 4<<20)+1, maxPercent)) // Go takes a smaller heap for one of 4 MiB
 	}
@@ -156,12 +154,6 @@ func percent(live uint64) int {
 	return max(least, min(most, int(100*spare/(live+1))/step*step))
 }
 
-// grown is the least GOGC with which the heap may grow by least from what is allocated now. With less, the next
-// collection would begin at once and had to end at once, so that every goroutine that allocates does a part of it.
-func grown(m memory) int {
-	return least + int(min(100*(m.used-min(m.used, m.live))/max(m.live, 4<<20), most))
-}
-
 // limit is the memory limit if GOGC is p, in steps. Go lets the heap grow to 97 % of what other memory leaves of the
 // limit, which has to be at least what p allows. The limit is also at least what the process holds: below that Go would
 // collect at once. What is held falls a little below the limit, and so both fall from one collection to the next.
@@ -171,6 +163,6 @@ func limit(m memory, p int) int64 {
 		return math.MaxInt64
 	}
 	goal := m.live * uint64(100+p) / 100
-	least := max(goal+firm/2, (goal+m.other)*104/100, m.held)
-	return int64((least + step - 1) / step * step)
+	need := max(goal+firm/2, (goal+m.other)*104/100, m.held)
+	return int64((need + step - 1) / step * step)
 }
