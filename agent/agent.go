@@ -257,12 +257,12 @@ func (a *Agent) place(of *quota.Places[net.Conn], conn net.Conn) *quota.Place[ne
 	mine, lost := of.Take(host(conn), conn)
 	if lost != nil {
 		a.incidents.Warn("shed "+host(lost.For), "connection closed: there are too many, and this host has most",
-			"remote", lost.For.RemoteAddr(), "at most", a.cfg.MaxSwitches)
+			"remote", remote(lost.For), "at most", a.cfg.MaxSwitches)
 		lost.For.Close()
 	}
 	if mine == nil {
 		a.incidents.Warn("crowd "+host(conn), "connection refused: there are too many, and no host has more than this "+
-			"one: run another agent", "remote", conn.RemoteAddr(), "at most", a.cfg.MaxSwitches)
+			"one: run another agent", "remote", remote(conn), "at most", a.cfg.MaxSwitches)
 	}
 	return mine
 }
@@ -293,7 +293,7 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 	hs, rest, err := a.handshake(conn, in)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", conn.RemoteAddr(), "error",
+			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", remote(conn), "error",
 				err)
 		}
 		return
@@ -315,7 +315,7 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 		a.left(d)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", conn.RemoteAddr(),
+		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", remote(conn),
 			"error", err)
 	}
 }
@@ -474,10 +474,18 @@ func (a *Agent) Status() []Status {
 	return all
 }
 
+// remote is the address of a switch. At a Unix socket it has none, so it has that of the socket.
+func remote(conn net.Conn) net.Addr {
+	if at, is := conn.LocalAddr().(*net.UnixAddr); is {
+		return at
+	}
+	return conn.RemoteAddr()
+}
+
 func host(conn net.Conn) string {
-	h, _, err := net.SplitHostPort(conn.RemoteAddr().String())
+	h, _, err := net.SplitHostPort(remote(conn).String())
 	if err != nil {
-		return conn.RemoteAddr().String()
+		return remote(conn).String()
 	}
 	return h
 }

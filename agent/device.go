@@ -60,7 +60,7 @@ func (d *device) wakeAll() {
 // switch cannot be served at all.
 func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake,
 	rest []byte) error {
-	o := newOutlet(d, conn, conn.RemoteAddr().String())
+	o := newOutlet(d, conn, remote(conn).String())
 	sw, epoch, err := d.up(o, hs)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func testLostChannel(t *testing.T, several bool) {
 	go func() {
 		r, err := load.Run(t.Context(), load.Config{Switches: 1, Window: 1, MACsPerSwitch: 3,
 			Duration: 10 * time.Second,
-			Drain:    20 * time.Second, Dial: load.TCP(s.agent.String())})
+			Drain:    20 * time.Second, Dial: load.At(s.agent.String())})
 		if err != nil {
 			t.Error(err)
 		}

@@ -276,7 +276,7 @@ func (s *testCluster) quiet() {
 func (s *testCluster) run(switches int, d time.Duration) load.Result {
 	s.t.Helper()
 	r, err := load.Run(s.t.Context(), load.Config{Switches: switches, Window: 32, MACsPerSwitch: 100, Duration: d,
-		Drain: await.Limit, Dial: load.TCP(s.agent.String())})
+		Drain: await.Limit, Dial: load.At(s.agent.String())})
 	if err != nil {
 		s.t.Fatal(err)
 	}

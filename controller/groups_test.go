@@ -79,7 +79,7 @@ func TestMembersOfSeveralGroups(t *testing.T) {
 	ended := make(chan load.Result, 1)
 	go func() { // until the second change is about done
 		r, err := load.Run(t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3,
-			Duration: 6 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+			Duration: 6 * time.Second, Drain: 20 * time.Second, Dial: load.At(s.agent.String())})
 		if err != nil {
 			t.Error(err)
 		}
@@ -127,7 +127,7 @@ func TestRegroup(t *testing.T) {
 	ended := make(chan load.Result, 1)
 	go func() {
 		r, err := load.Run(t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3,
-			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.At(s.agent.String())})
 		if err != nil {
 			t.Error(err)
 		}

@@ -72,7 +72,7 @@ func (s *testCluster) load(switches uint64) (end func()) {
 	go func() {
 		defer close(ended)
 		r, err := load.Run(ctx, load.Config{Switches: int(switches), Window: 1, MACsPerSwitch: 3, Duration: time.Hour,
-			ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.TCP(s.agent.String())})
+			ReadyTimeout: await.Limit, LostAfter: time.Hour, Dial: load.At(s.agent.String())})
 		// Each switch also receives the table-miss entry, and the flood of its announcement.
 		if err != nil && ctx.Err() == nil || r.Total.Sent > r.Total.Answered+switches ||
 			r.Total.Unexpected != 2*switches {

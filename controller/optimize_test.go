@@ -56,7 +56,7 @@ func TestOptimizer(t *testing.T) {
 	ended := make(chan load.Result, 1)
 	go func() {
 		r, err := load.Run(ctx, load.Config{Switches: switches, Window: 1, Duration: 12 * time.Second,
-			Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+			Drain: 20 * time.Second, Dial: load.At(s.agent.String())})
 		if err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}

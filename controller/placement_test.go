@@ -84,7 +84,7 @@ func TestFewReplicas(t *testing.T) {
 	defer cancel()
 	for range 3 {
 		_, _ = load.Run(ctx, load.Config{Switches: 1, Window: 1, MACsPerSwitch: 1, Duration: 100 * time.Millisecond,
-			Drain: time.Millisecond, Dial: load.TCP(s.addrs[home%3+1])}) // it is disconnected
+			Drain: time.Millisecond, Dial: load.At(s.addrs[home%3+1])}) // it is disconnected
 	}
 	await.Until(t, "a line of the log", func() bool { return len(log.lines("switch disconnected")) > 0 })
 	want := fmt.Sprintf("belongs to group %d, of which this controller has no replica: set %s as its controllers",

@@ -26,7 +26,7 @@ func TestSwitchesMove(t *testing.T) {
 	ended := make(chan load.Result, 1)
 	go func() {
 		r, err := load.Run(t.Context(), load.Config{Switches: switches, Window: 1, MACsPerSwitch: 3,
-			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.TCP(s.agent.String())})
+			Duration: 5 * time.Second, Drain: 20 * time.Second, Dial: load.At(s.agent.String())})
 		if err != nil {
 			t.Error(err)
 		}

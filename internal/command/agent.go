@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/agent"
 	"github.com/holdfast-sdn/holdfast/controller"
 	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/config"
 	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/internal/trace"
@@ -34,9 +36,17 @@ run one beside each switch.
 
 If the cluster file has tls, connections to controllers and from switches use TLS, and both sides present
 a certificate. --plain-switches accepts switches on this machine over plain TCP. Without tls, the agent
-listens on loopback addresses only, unless the cluster file has insecure: true, or --insecure is given.`,
+listens on loopback addresses only, unless the cluster file has insecure: true, or --insecure is given.
+
+--listen unix:PATH makes a Unix socket, without TLS. Only the user and the group of the agent, and root,
+can connect there, while every user of the machine reaches a loopback address. Open vSwitch connects only
+to sockets in its run directory: put a link to PATH there.`,
 		Example: `  holdfast agent --config holdfast.yaml
   ovs-vsctl set-controller br0 tcp:127.0.0.1:6653
+
+  holdfast agent --config holdfast.yaml --listen unix:/run/holdfast/s1.sock
+  ln -sfn /run/holdfast/s1.sock /run/openvswitch/holdfast-s1.sock
+  ovs-vsctl set-controller br0 unix:holdfast-s1.sock
 
   holdfast agent --listen 127.0.0.1:6633 --controllers 10.0.0.1:6653,10.0.0.2:6653,10.0.0.3:6653
 
@@ -53,7 +63,8 @@ listens on loopback addresses only, unless the cluster file has insecure: true, 
 	cmd.Flags().StringVar(&o.file, "config", "", "the cluster file, which names the controllers")
 	cmd.Flags().StringSliceVar(&o.controllers, "controllers", nil,
 		"addresses of all controllers, in place of a cluster file (and without TLS)")
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653", "address for switches to connect to")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:6653",
+		"address for switches to connect to, or unix:PATH")
 	cmd.Flags().StringVar(&o.name, "name", "agent", "the name that replaces {name} in tls of the cluster file")
 	cmd.Flags().BoolVar(&o.plainSwitches, "plain-switches", false,
 		"accept switches over plain TCP although the cluster has tls; only on a loopback address")
@@ -95,6 +106,9 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		return err
 	}
 	var err error
+	if atSocket(o.listen) {
+		o.plainSwitches = true
+	}
 	secure := cluster.TLS != nil && !o.plainSwitches
 	if cfg.Listen, err = listenForSwitches(o.listen, secure || cluster.Insecure || o.insecure); err != nil {
 		return err
@@ -124,37 +138,6 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	return besideScrapes(ctx, scrapes, a.Metrics(), log, a.Run)
 }
 
-// listenForSwitches refuses an address that other machines reach, unless they may: connections are secured, or somebody
-// wants it without.
-func listenForSwitches(address string, anybody bool) (net.Listener, error) {
-	return door{what: "listen for switches", like: "127.0.0.1:6653", another: "choose another with --listen",
-		exposed: fmt.Sprintf("listen for switches at %s without TLS: anybody in the network could be a switch; "+
-			"listen on a loopback address, use tls also for switches, or write `insecure: true` into a cluster file "+
-			"that has no tls (without a file: --insecure)", address)}.listen(address, anybody)
-}
-
-// door is a place at which a command listens, with what it says if it cannot.
-type door struct {
-	what, like, another string
-	exposed             string // if other machines reach the address, and must not
-}
-
-// listen listens, on a loopback address unless anybody may connect.
-func (d door) listen(address string, anybody bool) (net.Listener, error) {
-	at, err := net.ResolveTCPAddr("tcp", address)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w: write the address like %s", d.what, err, d.like)
-	case !at.IP.IsLoopback() && !anybody:
-		return nil, errors.New(d.exposed)
-	}
-	l, err := net.ListenTCP("tcp", at)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: free the address or %s", d.what, err, d.another)
-	}
-	return l, nil
-}
-
 // secureAgent puts TLS around the agent's connections, except those from switches if they are to be plain, and returns
 // the listener for scrapes with TLS.
 func secureAgent(ctx context.Context, cfg *agent.Config, scrapes net.Listener, cluster *config.Cluster,
@@ -171,6 +154,20 @@ func secureAgent(ctx context.Context, cfg *agent.Config, scrapes net.Listener, c
 		scrapes = a.Scrapes(scrapes)
 	}
 	return scrapes, nil
+}
+
+// reachable is dialable for a switch, whose agent may listen at a Unix socket.
+func reachable(addresses []string) error {
+	ports := slices.DeleteFunc(slices.Clone(addresses), atSocket)
+	if len(ports) == 0 && len(addresses) > 0 {
+		return nil
+	}
+	return dialable(ports)
+}
+
+func atSocket(at string) bool {
+	network, path := address.Of(at)
+	return network == "unix" && path != ""
 }
 
 // dialable finds mistakes in the addresses of controllers before they are dialled in the background.

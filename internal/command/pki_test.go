@@ -91,6 +91,8 @@ func TestTLSMistakes(t *testing.T) {
 			"a1"}},
 		{"plain switches from everywhere", "anybody in the network could be a switch",
 			[]string{"agent", "--config", cluster, "--listen", "0.0.0.0:0", "--plain-switches", "--name", "c1"}},
+		{"switch at a socket with a certificate", "does not speak TLS", []string{"vswitch", "--dpid", "1", "--controller",
+			"unix:/s", "--ca", dir + "/ca.pem", "--cert", dir + "/s1.pem", "--key", dir + "/s1-key.pem"}},
 		{"operator without one", "no such file", []string{"status", "--config", cluster}},
 		{"switch with a controller's", "it is that of controller c1, and switch is expected here",
 			[]string{"vswitch", "--dpid", "1", "--controller", "127.0.0.1:1", "--ca", dir + "/ca.pem", "--cert",

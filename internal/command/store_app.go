@@ -77,7 +77,7 @@ the switch.`,
 			return onstore.Serve(ctx, l, a, log)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:6653", "where switches connect")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:6653", "where switches connect: an address, or unix:PATH")
 	cmd.Flags().StringVar(&variant, "variant", string(onstore.Component), "how it uses the store")
 	cmd.Flags().StringArrayVar(&vips, "vip", nil, "balancer: a virtual address and its members; may be repeated")
 	return cmd

@@ -20,8 +20,8 @@ host at each, and ring,N closes the row. Hosts are h1, h2 …, with the addresse
 Switches are s1, s2 …, with the datapath ids 1, 2 … In a ring, flooded packets circulate for 64 hops,
 unless the application prevents that, as recovery does.
 
---controller is the address of an agent, or the addresses of all controllers if there is no agent. It
-connects over plain TCP: with TLS, use an agent with --plain-switches.`,
+--controller is the address of an agent, which may be unix:PATH, or the addresses of all controllers if
+there is no agent. It does not speak TLS: if the cluster does, use an agent with --plain-switches.`,
 		Example: `  holdfast vnet --controller 127.0.0.1:6653
   holdfast vnet --topology ring,4 --controller 127.0.0.1:6653
   echo pingall | holdfast vnet --topology single,3 --controller 127.0.0.1:6653`,
@@ -32,7 +32,7 @@ connects over plain TCP: with TLS, use an agent with --plain-switches.`,
 				return err
 			}
 			c.Log = log
-			if err := dialable(c.Controllers); err != nil {
+			if err := reachable(c.Controllers); err != nil {
 				return err
 			}
 			n, err := vnet.New(c)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -40,9 +41,9 @@ With --bfd it watches the links of its ports by BFD, and reports a link dead whe
 are missing, even if there is a carrier. The far end must do the same: an Open vSwitch with
 bfd:enable=true, or another holdfast vswitch. List the ports with --bfd-ports if others lead to hosts.
 
---controller is the address of the agent beside it, or the addresses of all controllers if there is no
-agent. With --ca, --cert and --key it connects over TLS, with a certificate for a switch (holdfast
-pki issue switch NAME).`,
+--controller is the address of the agent beside it, which may be unix:PATH, or the addresses of all
+controllers if there is no agent. With --ca, --cert and --key it connects over TLS, with a certificate for
+a switch (holdfast pki issue switch NAME).`,
 		Example: `  holdfast vswitch --dpid 1 --ports 4 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 00000000000000a1 --device veth0,veth2,tap:tap0 --controller 127.0.0.1:6653
   holdfast vswitch --dpid 1 --device veth0,veth2,veth4 --bfd 15ms --bfd-ports 2,3 --controller 127.0.0.1:6653
@@ -57,10 +58,13 @@ pki issue switch NAME).`,
 			if c.Runner.Switch.DatapathID, err = parseDatapathID(dpid); err != nil {
 				return err
 			}
-			if err := cmp.Or(dialable(c.Runner.Controllers), checkVswitch(&c)); err != nil {
+			if err := cmp.Or(reachable(c.Runner.Controllers), checkVswitch(&c)); err != nil {
 				return err
 			}
 			if files != (mtls.Files{}) {
+				if slices.ContainsFunc(c.Runner.Controllers, atSocket) {
+					return errors.New("an agent at a Unix socket does not speak TLS: leave out --ca, --cert and --key")
+				}
 				if c.Runner.Dial, err = dialTLS(files, log); err != nil {
 					return err
 				}

@@ -1,4 +1,5 @@
-// Package rawconn reads and writes TCP connections without telling the scheduler of Go that a system call begins.
+// Package rawconn reads and writes connections of TCP and of Unix sockets without telling the scheduler of Go that a
+// system call begins.
 //
 // The scheduler expects that a system call may block, and so the first one after a pause wakes its monitor, a thread
 // that then looks again every 20 µs, and goes on while there are system calls. A controller that has nothing to do but

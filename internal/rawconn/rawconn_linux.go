@@ -9,9 +9,9 @@ import (
 	"unsafe"
 )
 
-// conn is a TCP connection. Its Read and Write are those of net.Conn. It implements Direct.
+// conn is a connection of package net. It implements Direct.
 type conn struct {
-	*net.TCPConn
+	net.Conn
 	raw    syscall.RawConn
 	reads  transfer
 	writes transfer
@@ -33,18 +33,23 @@ type transfer struct {
 	errno syscall.Errno
 }
 
-// Of returns the connection with reads and writes of this package, or c itself if it is not one of TCP. Close,
-// deadlines, and everything else are those of c.
+// Of returns the connection with reads and writes of this package, or c itself if it is not one of TCP or of a Unix
+// socket. Close, deadlines, and everything else are those of c.
 func Of(c net.Conn) net.Conn {
-	t, ok := c.(*net.TCPConn)
-	if !ok {
+	var socket syscall.Conn
+	switch c := c.(type) {
+	case *net.TCPConn:
+		socket = c
+	case *net.UnixConn:
+		socket = c
+	default:
 		return c
 	}
-	raw, err := t.SyscallConn()
+	raw, err := socket.SyscallConn()
 	if err != nil {
 		return c // closed: its reads and writes say so
 	}
-	n := &conn{TCPConn: t, raw: raw}
+	n := &conn{Conn: c, raw: raw}
 	n.reads.wait, n.reads.try = raw.Read, n.reads.read
 	n.writes.wait, n.writes.try = raw.Write, n.writes.write
 	n.direct = func(fd uintptr) { n.taken, _ = call(syscall.SYS_WRITE, fd, n.offered) }
@@ -117,7 +122,7 @@ func (c *conn) WriteDirect(b []byte) int {
 
 // failed is the error that package net returns.
 func (c *conn) failed(op string, errno syscall.Errno) error {
-	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(),
+	return &net.OpError{Op: op, Net: c.LocalAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(),
 		Err: os.NewSyscallError(op, errno)}
 }
 

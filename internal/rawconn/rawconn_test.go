@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -16,15 +17,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair returns both ends of a TCP connection.
-func pair(t *testing.T) (a, b net.Conn) {
+// inBoth tests both ends of a connection of TCP, and of one of a Unix socket.
+func inBoth(t *testing.T, test func(t *testing.T, a, b net.Conn)) {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			a, b := pair(t, network, address)
+			test(t, a, b)
+		})
+	}
+}
+
+func pair(t *testing.T, network, address string) (a, b net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	dialed, err := net.Dial("tcp", l.Addr().String())
+	dialed, err := net.Dial(network, l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +47,9 @@ func pair(t *testing.T) (a, b net.Conn) {
 }
 
 // What is written arrives, also if it is more than the kernel keeps, and the end arrives after it.
-func TestCopies(t *testing.T) {
-	a, b := pair(t)
+func TestCopies(t *testing.T) { inBoth(t, copies) }
+
+func copies(t *testing.T, a, b net.Conn) {
 	sent := make([]byte, 20<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(sent)
 	written := make(chan error, 1)
@@ -68,8 +79,9 @@ func TestCopies(t *testing.T) {
 }
 
 // Errors are those of package net.
-func TestErrors(t *testing.T) {
-	a, b := pair(t)
+func TestErrors(t *testing.T) { inBoth(t, fails) }
+
+func fails(t *testing.T, a, b net.Conn) {
 	if n, err := b.Read(nil); n != 0 || err != nil {
 		t.Errorf("a read of nothing: %d, %v", n, err)
 	}
@@ -88,11 +100,17 @@ func TestErrors(t *testing.T) {
 		t.Errorf("a write that is late: %v", err)
 	}
 	_ = b.SetDeadline(time.Time{})
-	_ = a.(interface{ SetLinger(int) error }).SetLinger(0)
-	a.Close()
+	if _, err := b.Write([]byte{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(a, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	a.Close() // before it has read all, which resets the connection
 	_, err := b.Read(make([]byte, 1))
 	var op *net.OpError
-	if !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) || op.Op != "read" {
+	if !errors.Is(err, syscall.ECONNRESET) || !errors.As(err, &op) || op.Op != "read" ||
+		op.Net != b.LocalAddr().Network() {
 		t.Errorf("a read after a reset: %v", err)
 	}
 	if _, err := b.Write([]byte{1}); !errors.Is(err, syscall.EPIPE) {
@@ -104,7 +122,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A connection that is not of TCP stays as it is.
+// Other connections stay as they are.
 func TestOthers(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()
@@ -119,8 +137,9 @@ func TestOthers(t *testing.T) {
 
 // While the peer does not read, a direct write takes a part and then nothing. It does not wait, and a deadline that is
 // over does not matter. The rest follows in order.
-func TestDirect(t *testing.T) {
-	a, b := pair(t)
+func TestDirect(t *testing.T) { inBoth(t, direct) }
+
+func direct(t *testing.T, a, b net.Conn) {
 	d := a.(Direct)
 	sent := make([]byte, 20<<20)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(sent)
@@ -165,8 +184,9 @@ func TestDirect(t *testing.T) {
 }
 
 // A write that waits does not make a direct one wait, although both are not allowed at once.
-func TestDirectDoesNotWait(t *testing.T) {
-	a, _ := pair(t)
+func TestDirectDoesNotWait(t *testing.T) { inBoth(t, directDoesNotWait) }
+
+func directDoesNotWait(t *testing.T, a, _ net.Conn) {
 	ended := make(chan error)
 	go func() {
 		_, err := a.Write(make([]byte, 20<<20))
@@ -189,8 +209,9 @@ func TestDirectDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestNothingIsAllocated(t *testing.T) {
-	a, b := pair(t)
+func TestNothingIsAllocated(t *testing.T) { inBoth(t, nothingIsAllocated) }
+
+func nothingIsAllocated(t *testing.T, a, b net.Conn) {
 	ten, got := make([]byte, 10), make([]byte, 10)
 	for name, write := range map[string]func(){"WriteDirect": func() { a.(Direct).WriteDirect(ten) },
 		"Write": func() { _, _ = a.Write(ten) }} {

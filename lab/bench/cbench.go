@@ -95,7 +95,7 @@ func (b Cbench) measure(ctx context.Context, progress Progress, address, what st
 	for i, m := range cbenchModes {
 		cfg := load.Config{Mode: m.mode, Version: openflow.Version10, Switches: b.Switches, MACsPerSwitch: b.MACs,
 			FirstDatapathID: openflow.DatapathID(1 + i*b.Switches), ReadyTimeout: 30 * time.Second,
-			Warmup: 2 * time.Second, Duration: time.Duration(b.Seconds) * time.Second, Dial: load.TCP(address)}
+			Warmup: 2 * time.Second, Duration: time.Duration(b.Seconds) * time.Second, Dial: load.At(address)}
 		stop := progress.during(cfg.Warmup+cfg.Duration, what+", "+m.name)
 		r, err := load.Run(ctx, cfg)
 		stop()

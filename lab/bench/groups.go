@@ -115,7 +115,7 @@ func (g Groups) measure(ctx context.Context, progress Progress, n, replication, 
 	}
 	s.measured, err = measureCPU(ctx, progress, load.Config{Switches: switches, Window: g.Window,
 		Warmup: 2 * time.Second, Duration: time.Duration(g.Seconds) * time.Second,
-		Dial: load.TCP(c.Agents()[0].Listen)}, fmt.Sprintf("%d controllers, %s", n, what), cpuTimes(pids...))
+		Dial: load.At(c.Agents()[0].Listen)}, fmt.Sprintf("%d controllers, %s", n, what), cpuTimes(pids...))
 	if err != nil {
 		return s, c.WithLogs(err)
 	}

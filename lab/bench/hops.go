@@ -145,7 +145,7 @@ func newVoyage(ctx context.Context, c *cluster.Cluster) (v *voyage, err error) {
 			v.close()
 		}
 	}()
-	dial := load.TCP(c.Agents()[0].Listen)
+	dial := load.At(c.Agents()[0].Listen)
 	for i := range voyageSwitches { // one after the other, so that each group gets as many
 		conn, err := dial(ctx, i)
 		if err != nil {

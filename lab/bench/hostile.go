@@ -47,7 +47,7 @@ func (b Hostile) Run(ctx context.Context, progress Progress) (Report, error) {
 		return Report{}, err
 	}
 	defer end()
-	cfg := load.Config{Mode: load.Latency, Switches: honest, Dial: load.TCP(cl.Agents()[0].Listen),
+	cfg := load.Config{Mode: load.Latency, Switches: honest, Dial: load.At(cl.Agents()[0].Listen),
 		Warmup: time.Second, Duration: min(max(2*time.Second, time.Duration(b.Seconds)*time.Second/4), time.Minute),
 		Drain: 10 * time.Second, LostAfter: time.Hour}
 	stop := progress.during(cfg.Warmup+cfg.Duration, "16 honest switches alone")

@@ -127,7 +127,7 @@ func (b Instrumentation) round(ctx context.Context, progress Progress, round int
 	defer operator.Close()
 	defer progress.during(b.Measure, fmt.Sprintf("round %d of %d", round+1, b.Rounds))()
 	r, err := load.Run(ctx, load.Config{Switches: b.Switches, Window: b.Window, Warmup: 2 * time.Second,
-		Duration: b.Measure, Drain: 5 * time.Second, Dial: load.TCP(c.Agents()[0].Listen),
+		Duration: b.Measure, Drain: 5 * time.Second, Dial: load.At(c.Agents()[0].Listen),
 		Beside: func(ctx context.Context, answered func() uint64) error {
 			for ctx.Err() == nil {
 				var four [4]spent

@@ -81,7 +81,7 @@ func (l Latency) measure(ctx context.Context, progress Progress, c combination, 
 		return load.Result{}, err
 	}
 	defer end()
-	cfg := load.Config{Mode: load.Latency, Switches: 1, MACsPerSwitch: 1000, Dial: load.TCP(cl.Agents()[0].Listen),
+	cfg := load.Config{Mode: load.Latency, Switches: 1, MACsPerSwitch: 1000, Dial: load.At(cl.Agents()[0].Listen),
 		Warmup: time.Second, Duration: time.Duration(l.Seconds) * time.Second}
 	defer progress.during(cfg.Warmup+cfg.Duration, what)()
 	r, err := load.Run(ctx, cfg)

@@ -35,7 +35,7 @@ func measureLoad(ctx context.Context, progress Progress, processes cluster.Confi
 		return full, idle, err
 	}
 	defer end()
-	cfg.Mode, cfg.Dial, cfg.Drain = load.Throughput, load.TCP(c.Agents()[0].Listen), 5*time.Second
+	cfg.Mode, cfg.Dial, cfg.Drain = load.Throughput, load.At(c.Agents()[0].Listen), 5*time.Second
 	stop := progress.during(cfg.Warmup+cfg.Duration, "throughput, "+what)
 	full, err = load.Run(ctx, cfg)
 	stop()

@@ -174,7 +174,7 @@ func newCrowd(ctx context.Context, c *cluster.Cluster, size int) (w *crowd, err 
 			w.close()
 		}
 	}()
-	dial := load.TCP(c.Agents()[0].Listen)
+	dial := load.At(c.Agents()[0].Listen)
 	for i := range crowdSwitches {
 		conn, err := dial(ctx, i)
 		if err != nil {

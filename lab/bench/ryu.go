@@ -76,7 +76,7 @@ func (b Ryu) Run(ctx context.Context, progress Progress) (Report, error) {
 func (b Ryu) measure(ctx context.Context, progress Progress, address, what string, pid int) (measured, error) {
 	return measureCPU(ctx, progress, load.Config{Switches: b.Switches, Window: b.Window, MACsPerSwitch: b.MACs,
 		AfterPorts: true, Warmup: 3 * time.Second, Duration: time.Duration(b.Seconds) * time.Second,
-		ReadyTimeout: 30 * time.Second, Dial: load.TCP(address)}, what, cpuTimes(pid))
+		ReadyTimeout: 30 * time.Second, Dial: load.At(address)}, what, cpuTimes(pid))
 }
 
 // plain runs the application on os-ken.

@@ -63,7 +63,7 @@ func awaitListener(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for {
-		conn, err := load.TCP(address)(ctx, 0)
+		conn, err := load.At(address)(ctx, 0)
 		if err == nil {
 			return conn.Close()
 		}

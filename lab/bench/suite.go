@@ -103,7 +103,7 @@ func (s Suite) answers(ctx context.Context, progress Progress, what string, apps
 		return 0, c.WithLogs(err)
 	}
 	cfg := load.Config{Switches: s.Switches, Window: s.Window, MACsPerSwitch: max(1, steadyHosts/s.Switches),
-		Dial: load.TCP(c.Agents()[0].Listen), Warmup: 2 * time.Second, Drain: 5 * time.Second,
+		Dial: load.At(c.Agents()[0].Listen), Warmup: 2 * time.Second, Drain: 5 * time.Second,
 		Duration: time.Duration(s.Seconds) * time.Second}
 	stop := progress.during(cfg.Warmup+cfg.Duration, "forwarding by "+what)
 	r, err := load.Run(ctx, cfg)

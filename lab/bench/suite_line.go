@@ -55,7 +55,7 @@ func newLine(ctx context.Context, agent string, at *cluster.Controller) (l *line
 	l.ends = make([]*load.Endpoint, lineSwitches)
 	up := make([]atomic.Pointer[load.Endpoint], lineSwitches)
 	for i := range l.ends {
-		conn, err := load.TCP(agent)(ctx, i)
+		conn, err := load.At(agent)(ctx, i)
 		if err != nil {
 			return l, err
 		}

@@ -136,7 +136,7 @@ func (t Throughput) Run(ctx context.Context, progress Progress) (Report, error) 
 	}
 	return Report{Bench: "throughput", Figures: figures, Setup: map[string]any{
 		"controllers": "processes on loopback, a cluster of its own for each measurement",
-		"agents":      "1 process for all switches", "app": "learning",
+		"agents":      "1 process for all switches, at a Unix socket", "app": "learning",
 		"switches": fmt.Sprintf("fake OpenFlow 1.3 switches in this process, %d packet-ins outstanding each", t.Window),
 		"learning": "each packet-in is from a host that is new, and writes a row",
 		"steady":   "the hosts are known, and no packet-in writes",
@@ -157,7 +157,7 @@ const steadyHosts = 16_000
 func (t Throughput) measure(ctx context.Context, progress Progress, c combination, what string) (map[string]float64,
 	error) {
 	cl, end, err := startCluster(ctx, cluster.Config{Binary: t.Binary, Controllers: c.replicas,
-		Apps: []string{"learning"}, Durability: c.durability})
+		Apps: []string{"learning"}, Durability: c.durability, Sockets: true})
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (t Throughput) measure(ctx context.Context, progress Progress, c combinatio
 	processes := rolesOf(cl, leader)
 	ran := processes.ran()
 	m, err := runLoad(ctx, progress, load.Config{Switches: c.switches, Window: t.Window, MACsPerSwitch: hosts,
-		Dial: load.TCP(cl.Agents()[0].Listen), Warmup: 2 * time.Second,
+		Dial: load.At(cl.Agents()[0].Listen), Warmup: 2 * time.Second,
 		Duration: time.Duration(t.Seconds) * time.Second}, what)
 	if err != nil {
 		return nil, cl.WithLogs(err)

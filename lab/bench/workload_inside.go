@@ -39,7 +39,7 @@ func (s StoreWorkload) inside(ctx context.Context, progress Progress, w workload
 		}
 	}
 	var senders []*sender
-	dial := load.TCP(c.Agents()[0].Listen)
+	dial := load.At(c.Agents()[0].Listen)
 	for i := range insideSwitches {
 		conn, err := dial(ctx, i)
 		if err != nil {

@@ -39,6 +39,7 @@ type Config struct {
 	SnapshotEvery int    // entries between snapshots; 0 is the default of serve
 	Listen        string // address to bind to, "127.0.0.1" if empty
 	TLS           bool   // everything over TLS, by an authority made for the cluster
+	Sockets       bool   // agents listen at Unix sockets in Dir; not with TLS
 	Unlisted      string // with TLS, of the cluster file; "": its default
 	LogLevel      string // of the controllers; "" is the default of serve
 	// Election is how long a leader may be silent; 0 is the cluster file's default. Heartbeats are ten
@@ -86,7 +87,7 @@ type Controller struct {
 
 // Agent is one agent process.
 type Agent struct {
-	Listen string // switches connect here
+	Listen string // switches connect here: an address, or unix:PATH
 	process
 }
 
@@ -100,6 +101,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1"
+	}
+	if cfg.Sockets && cfg.TLS {
+		return nil, errors.New("cluster: agents at Unix sockets do not speak TLS")
 	}
 	addrs, err := FreeAddresses(cfg.Listen, 4*cfg.Controllers+cfg.Agents)
 	if err != nil {
@@ -128,6 +132,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	for i := range cfg.Agents {
 		a := &Agent{Listen: addrs[4*cfg.Controllers+i]}
 		name := fmt.Sprintf("agent%d", i+1)
+		if cfg.Sockets {
+			a.Listen = "unix:" + filepath.Join(cfg.Dir, name+".sock")
+		}
 		a.process = process{name: name, binary: cfg.Binary, log: filepath.Join(cfg.Dir, name+".log"),
 			args: []string{"agent", "--config", c.fileOf(name), "--listen", a.Listen, "--name", name}}
 		c.agents = append(c.agents, a)

@@ -31,7 +31,7 @@ func TestCbench(t *testing.T) {
 			}
 			r, err := load.Run(ctx, load.Config{Mode: mode, Version: openflow.Version10, Switches: 4,
 				FirstDatapathID: first,
-				Duration:        time.Second, Dial: load.TCP(leader.OpenFlow)})
+				Duration:        time.Second, Dial: load.At(leader.OpenFlow)})
 			if ctx.Err() != nil {
 				t.Fatalf("mode %d: %v\n%s", mode, err, c.Logs())
 			}

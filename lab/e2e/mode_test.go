@@ -195,7 +195,7 @@ func (s *testCluster) stockTap(n int, c *cluster.Controller, seen *sightings) st
 	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	s.check(err)
 	addr := l.Addr().String()
-	cfg := tap.Config{Dial: tap.TCP(c.OpenFlow), Observe: func() tap.Observer {
+	cfg := tap.Config{Dial: tap.At(c.OpenFlow), Observe: func() tap.Observer {
 		return &stockWitness{s.stock.tally.Connection(n), s.stock, seen}
 	}}
 	if s.stock.tls {

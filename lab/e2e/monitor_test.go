@@ -13,7 +13,7 @@ import (
 )
 
 // A port of an Open vSwitch crosses a threshold once when traffic begins, and once when it ends, although the leader
-// dies in between.
+// dies in between. Agents listen at Unix sockets.
 func TestMonitor(t *testing.T) {
 	inModes(t, []mode{withAgents, stockOVS}, func(t *testing.T, m mode) {
 		needOVS(t)
@@ -22,7 +22,7 @@ func TestMonitor(t *testing.T) {
 			groups = "groups: per-controller\n"
 		}
 		s := m.start(t, 1, cluster.Config{Apps: []string{monitor.Name}, Binary: plain, Patience: 4 * patience,
-			Sections: groups})
+			Sections: groups, Sockets: true})
 		lab, web := s.lab(), newWeb(t)
 		sw, err := lab.AddSwitch("s1", 1)
 		s.check(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/lab/netlab"
 	"github.com/holdfast-sdn/holdfast/lab/tap"
@@ -151,17 +152,26 @@ func (v *vnet) link(i int, p of13.Port, j int, q of13.Port) *vswitch.Link {
 	return vswitch.Connect(v.runners[i-1].Port(p), v.runners[j-1].Port(q))
 }
 
-// witness adds a listener in front of agent i that shows all messages to the cluster's tally.
+// witness adds a listener in front of agent i that shows all messages to the cluster's tally. If the agent listens at a
+// Unix socket, so does it.
 func (s *testCluster) witness(i int, listen string) string {
 	s.t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(listen, "0"))
+	network, path := address.Of(s.Agents()[i].Listen)
+	at := net.JoinHostPort(listen, "0")
+	if network == "unix" {
+		at = path + ".witness"
+	}
+	l, err := net.Listen(network, at)
 	s.check(err)
-	tp := tap.Start(l, tap.Config{Dial: tap.TCP(s.Agents()[i].Listen), Observe: tap.Same(s.tally)})
+	tp := tap.Start(l, tap.Config{Dial: tap.At(s.Agents()[i].Listen), Observe: tap.Same(s.tally)})
 	s.t.Cleanup(func() {
 		if err := tp.Close(); err != nil {
 			s.t.Error(err)
 		}
 	})
+	if network == "unix" {
+		return "unix:" + at
+	}
 	return tp.Addr()
 }
 

@@ -20,7 +20,7 @@ func TestFewReplicas(t *testing.T) {
 	done := make(chan load.Result, 1)
 	go func() {
 		r, err := load.Run(s.ctx, load.Config{Switches: switches, Window: 1, MACsPerSwitch: 10,
-			Duration: 8 * time.Second, Drain: patience / 2, Dial: load.TCP(s.Agents()[0].Listen)})
+			Duration: 8 * time.Second, Drain: patience / 2, Dial: load.At(s.Agents()[0].Listen)})
 		if err != nil {
 			t.Error(err)
 		}

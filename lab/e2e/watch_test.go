@@ -74,7 +74,7 @@ func (s *testCluster) connectWatched(n int) *watcher {
 	w := &watcher{seen: seen{acks: map[openflow.DatapathID]uint64{}}}
 	var addresses []string
 	for _, c := range s.Controllers() {
-		tp := tap.Start(s.listen(), tap.Config{Dial: tap.TCP(c.OpenFlow), Observe: tap.Same(w)})
+		tp := tap.Start(s.listen(), tap.Config{Dial: tap.At(c.OpenFlow), Observe: tap.Same(w)})
 		s.t.Cleanup(func() {
 			if err := tp.Close(); err != nil {
 				s.t.Error(err)

@@ -37,7 +37,7 @@ func (t *experiment) connect(ctx context.Context) error {
 				return fmt.Errorf("listen for switch %d: %w", i+1, err)
 			}
 			addresses = append(addresses, l.Addr().String())
-			cfg := tap.Config{Dial: tap.TCP(target.address), Observe: target.observe, NoBundles: t.NoBundles}
+			cfg := tap.Config{Dial: tap.At(target.address), Observe: target.observe, NoBundles: t.NoBundles}
 			if secure != nil {
 				l, cfg.Dial = secure.listener(l), secure.dial(ctx, target.address)
 			}

@@ -16,6 +16,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -83,11 +84,12 @@ type Config struct {
 	Dial func(ctx context.Context, i int) (net.Conn, error)
 }
 
-// TCP returns a Dial that connects every switch to one address.
-func TCP(address string) func(context.Context, int) (net.Conn, error) {
+// At returns a Dial that connects every switch to one address; see package address.
+func At(to string) func(context.Context, int) (net.Conn, error) {
+	network, at := address.Of(to)
 	return func(ctx context.Context, _ int) (net.Conn, error) {
 		var d net.Dialer
-		return d.DialContext(ctx, "tcp", address)
+		return d.DialContext(ctx, network, at)
 	}
 }
 
@@ -125,7 +127,7 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Dial == nil:
-		return errors.New("load: Dial is missing: use load.TCP(address)")
+		return errors.New("load: Dial is missing: use load.At(address)")
 	case c.Mode > Paced:
 		return fmt.Errorf("load: unknown mode %d", c.Mode)
 	case c.Version != openflow.Version10 && c.Version != openflow.Version13:

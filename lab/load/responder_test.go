@@ -131,5 +131,5 @@ func (r *responder) listen(t testing.TB) func(context.Context, int) (net.Conn, e
 		}
 	})
 	t.Cleanup(func() { ln.Close(); r.wg.Wait() })
-	return TCP(ln.Addr().String())
+	return At(ln.Addr().String())
 }

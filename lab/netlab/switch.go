@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-sdn/holdfast/internal/address"
 )
 
 // schema is where Debian's openvswitch-common keeps the schema of the switch's database.
@@ -36,6 +38,7 @@ type Switch struct {
 	daemon   *process // nil while killed
 	ports    int      // given so far; numbered from 1
 	protocol string   // to controllers: "tcp" or "ssl"
+	sockets  int      // links to Unix sockets of controllers so far
 	version  string   // of OpenFlow, as ovs-vsctl names it
 }
 
@@ -160,17 +163,18 @@ func (s *Switch) SetTLS(key, cert, ca string) error {
 	return nil
 }
 
-// SetControllers makes the switch connect to exactly these addresses. After a lost connection it retries within a
-// second: Open vSwitch allows no shorter back-off.
+// SetControllers makes the switch connect to exactly these addresses, which can be unix:PATH. After a lost connection
+// it retries within a second: Open vSwitch allows no shorter back-off.
 func (s *Switch) SetControllers(addresses ...string) error {
-	s.mu.Lock()
-	protocol := s.protocol
-	s.mu.Unlock()
 	var create, ids []string
 	for i, a := range addresses {
+		target, err := s.target(a)
+		if err != nil {
+			return fmt.Errorf("controllers of switch %s: %w", s.Name, err)
+		}
 		id := fmt.Sprintf("@c%d", i)
 		ids = append(ids, id)
-		create = append(create, "--", "--id="+id, "create", "controller", `target="`+protocol+":"+a+`"`,
+		create = append(create, "--", "--id="+id, "create", "controller", `target="`+target+`"`,
 			"max_backoff=1000", "connection_mode=out-of-band")
 	}
 	args := append([]string{"set", "bridge", bridge, "controller=[" + strings.Join(ids, ",") + "]"}, create...)
@@ -178,6 +182,20 @@ func (s *Switch) SetControllers(addresses ...string) error {
 		return fmt.Errorf("controllers of switch %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// target is how the switch names the address of a controller. Open vSwitch connects only to Unix sockets in its own
+// folder, so that has a link to another one, and keeps a connection while its name is the same.
+func (s *Switch) target(to string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	network, path := address.Of(to)
+	if network != "unix" {
+		return s.protocol + ":" + to, nil
+	}
+	s.sockets++
+	link := fmt.Sprintf("controller%d.sock", s.sockets)
+	return "unix:" + link, os.Symlink(path, s.path(link))
 }
 
 // SetVersion makes the switch use only one version of OpenFlow, such as "OpenFlow15". It reconnects.

@@ -23,7 +23,7 @@ import (
 type switches load.Config
 
 func (s switches) run(ctx context.Context, on *site, each time.Duration) (float64, error) {
-	s.Duration, s.Drain, s.Dial = each, 5*time.Second, load.TCP(on.agent)
+	s.Duration, s.Drain, s.Dial = each, 5*time.Second, load.At(on.agent)
 	r, err := load.Run(ctx, load.Config(s))
 	if err == nil && r.Total.Answered == 0 {
 		err = errors.New("no packet was answered")

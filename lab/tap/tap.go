@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -33,9 +34,10 @@ type Config struct {
 	NoBundles bool
 }
 
-// TCP dials an address.
-func TCP(address string) func() (net.Conn, error) {
-	return func() (net.Conn, error) { return net.DialTimeout("tcp", address, time.Second) }
+// At dials an address; see package address.
+func At(to string) func() (net.Conn, error) {
+	network, at := address.Of(to)
+	return func() (net.Conn, error) { return net.DialTimeout(network, at, time.Second) }
 }
 
 // Same shows all connections to one observer.

@@ -83,7 +83,7 @@ func pair(t *testing.T, c Config) (tp *Tap, sw, controller net.Conn) {
 	t.Helper()
 	l := listen(t)
 	t.Cleanup(func() { l.Close() })
-	c.Dial = TCP(l.Addr().String())
+	c.Dial = At(l.Addr().String())
 	tp = Start(listen(t), c)
 	t.Cleanup(func() {
 		if err := tp.Close(); err != nil {
@@ -150,7 +150,7 @@ func TestHolds(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	var seen record
-	tp := Start(listen(t), Config{Dial: TCP(addr), Observe: Same(&seen)})
+	tp := Start(listen(t), Config{Dial: At(addr), Observe: Same(&seen)})
 	defer tp.Close()
 	sw, err := net.Dial("tcp", tp.Addr())
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -269,11 +269,8 @@ func (r *Runner) flush() {
 }
 
 func dialPlain(ctx context.Context, addr string) (net.Conn, error) {
-	network, address := "tcp", addr
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		network, address = "unix", path
-	}
-	return new(net.Dialer).DialContext(ctx, network, address)
+	network, at := address.Of(addr)
+	return new(net.Dialer).DialContext(ctx, network, at)
 }
 
 // dial keeps a connection to a controller.
