@@ -34,6 +34,7 @@ func Find() string {
 type Page struct {
 	ctx     context.Context
 	cmd     *exec.Cmd
+	temp    string // a folder for what the browser leaves when it is killed
 	ws      *websocket.Conn
 	session string
 	read    chan struct{} // closed when nothing is read any more
@@ -60,16 +61,20 @@ func Open(ctx context.Context, chromium, dir string) (*Page, error) {
 	cmd := exec.Command(chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
 		"--user-data-dir="+dir, "--remote-debugging-port=0", "about:blank")
-	cmd.Env = append(os.Environ(), "HOME="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StderrPipe()
+	temp, err := os.MkdirTemp("", "chromium-") // not in dir: the path of a socket there might be too long
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+temp)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	p := &Page{ctx: ctx, cmd: cmd, waiting: map[int]chan reply{}, read: make(chan struct{}),
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(temp))
+	}
+	p := &Page{ctx: ctx, cmd: cmd, temp: temp, waiting: map[int]chan reply{}, read: make(chan struct{}),
 		ended: make(chan struct{})}
 	if err := p.attach(out); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -301,7 +306,7 @@ func (p *Page) Picture() ([]byte, error) {
 	return base64.StdEncoding.DecodeString(r.Data)
 }
 
-// Close ends the browser and all its processes.
+// Close ends the browser and all its processes, and removes its temporary files.
 func (p *Page) Close() error {
 	if p.ws != nil {
 		_ = p.ws.CloseNow() // the browser ends
@@ -315,5 +320,5 @@ func (p *Page) Close() error {
 		err = errors.New("a process of the browser does not end")
 	}
 	_ = p.cmd.Wait() // it was killed
-	return err
+	return errors.Join(err, os.RemoveAll(p.temp))
 }
