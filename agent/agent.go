@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
@@ -257,12 +258,12 @@ func (a *Agent) place(of *quota.Places[net.Conn], conn net.Conn) *quota.Place[ne
 	mine, lost := of.Take(host(conn), conn)
 	if lost != nil {
 		a.incidents.Warn("shed "+host(lost.For), "connection closed: there are too many, and this host has most",
-			"remote", remote(lost.For), "at most", a.cfg.MaxSwitches)
+			"remote", address.Peer(lost.For), "at most", a.cfg.MaxSwitches)
 		lost.For.Close()
 	}
 	if mine == nil {
 		a.incidents.Warn("crowd "+host(conn), "connection refused: there are too many, and no host has more than this "+
-			"one: run another agent", "remote", remote(conn), "at most", a.cfg.MaxSwitches)
+			"one: run another agent", "remote", address.Peer(conn), "at most", a.cfg.MaxSwitches)
 	}
 	return mine
 }
@@ -293,7 +294,7 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 	hs, rest, err := a.handshake(conn, in)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", remote(conn), "error",
+			a.incidents.Warn(host(conn), "switch refused: no OpenFlow handshake", "remote", address.Peer(conn), "error",
 				err)
 		}
 		return
@@ -315,7 +316,7 @@ func (a *Agent) serve(ctx context.Context, conn net.Conn) {
 		a.left(d)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", remote(conn),
+		a.incidents.Warn(hs.Datapath.String(), "switch refused", "switch", hs.Datapath, "remote", address.Peer(conn),
 			"error", err)
 	}
 }
@@ -474,18 +475,10 @@ func (a *Agent) Status() []Status {
 	return all
 }
 
-// remote is the address of a switch. At a Unix socket it has none, so it has that of the socket.
-func remote(conn net.Conn) net.Addr {
-	if at, is := conn.LocalAddr().(*net.UnixAddr); is {
-		return at
-	}
-	return conn.RemoteAddr()
-}
-
 func host(conn net.Conn) string {
-	h, _, err := net.SplitHostPort(remote(conn).String())
+	h, _, err := net.SplitHostPort(address.Peer(conn).String())
 	if err != nil {
-		return remote(conn).String()
+		return address.Peer(conn).String()
 	}
 	return h
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -60,7 +61,7 @@ func (d *device) wakeAll() {
 // switch cannot be served at all.
 func (d *device) serve(ctx context.Context, conn net.Conn, in *ofconn.Reader, hs *handshake.Handshake,
 	rest []byte) error {
-	o := newOutlet(d, conn, remote(conn).String())
+	o := newOutlet(d, conn, address.Peer(conn).String())
 	sw, epoch, err := d.up(o, hs)
 	if err != nil {
 		return err

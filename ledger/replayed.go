@@ -45,8 +45,8 @@ type Replayed interface {
 	// Revert undoes the changes after a position, which are not committed.
 	Revert(position uint64)
 
-	// Freeze returns the committed state in parts for a snapshot. Another goroutine may read them while the application
-	// continues. Equal states have equal parts; no parts mean the initial state.
+	// Freeze returns the committed state in parts for a snapshot. Another goroutine may read them, twice, while the
+	// application continues. Equal states have equal parts; no parts mean the initial state.
 	Freeze() iter.Seq[[]byte]
 	// Restore replaces the state by that of a snapshot, whose parts are valid during the call. If it returns an error,
 	// nothing has changed.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -54,12 +53,12 @@ func (c *Core) replayedParts() iter.Seq[[]byte] {
 }
 
 func appendParts(b []byte, parts iter.Seq[[]byte]) []byte {
-	all, size := slices.Collect(parts), 0
-	for _, part := range all {
+	size := 0
+	for part := range parts {
 		size += 1 + binary.MaxVarintLen64 + len(part)
 	}
-	b = withRoom(b, size)
-	for _, part := range all {
+	b = withRoom(b, size) // the parts are made again below, so that not all of them are in memory beside b
+	for part := range parts {
 		b = appendBytes(append(b, byte(OpPart)), part)
 	}
 	return b

@@ -28,8 +28,9 @@ const (
 	maxPercent = 1 << 20 // the most that is added for what is expected: GOGC has 32 bits
 )
 
-// From a heap of so many bytes on, the process gives back what is more than the heap may grow to and half of firm: a
-// large heap has holes, such as snapshots that were freed, of which half as much again was seen.
+// From a heap of so many bytes on, the process gives back what is more than the heap may grow to and half of firm, or
+// what limit says if that is more: a large heap has holes, such as snapshots that were freed, of which half as much
+// again was seen.
 const firm = 256 << 20
 
 // tuned is of this process; nil without Tune.
@@ -104,9 +105,11 @@ func (t *tuner) expect(bytes int) (allocated func()) {
 
 // memory is that of this process, in bytes.
 type memory struct {
-	live  uint64 // in use at the end of the last collection
-	held  uint64 // that the process has, and would have to give back for a lower limit
-	other uint64 // of held: what no object can use, such as stacks and the space between objects
+	live uint64 // in use at the end of the last collection
+	held uint64 // that the process has, and would have to give back for a lower limit
+	// other is what of held is neither allocated nor free for objects of any size, such as stacks and the space between
+	// objects. What a collection has freed counts as allocated until it is swept.
+	other uint64
 
 	collections uint64 // how many there have been
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -109,8 +108,8 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 	if atSocket(o.listen) {
 		o.plainSwitches = true
 	}
-	secure := cluster.TLS != nil && !o.plainSwitches
-	if cfg.Listen, err = listenForSwitches(o.listen, secure || cluster.Insecure || o.insecure); err != nil {
+	secureSwitches := cluster.TLS != nil && !o.plainSwitches
+	if cfg.Listen, err = listenForSwitches(o.listen, secureSwitches || cluster.Insecure || o.insecure); err != nil {
 		return err
 	}
 	scrapes, err := listenForScrapes(o.metrics, cluster.TLS != nil || cluster.Insecure || o.insecure)
@@ -130,7 +129,8 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		}
 		defer cfg.Tracer.Close() // after the agent
 	}
-	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil)
+	log.Info("agent", "listen", cfg.Listen.Addr(), "controllers", cfg.Controllers, "tls", cluster.TLS != nil,
+		"tls for switches", secureSwitches)
 	a, err := agent.New(cfg)
 	if err != nil {
 		return errors.Join(err, cfg.Listen.Close())
@@ -158,7 +158,15 @@ func secureAgent(ctx context.Context, cfg *agent.Config, scrapes net.Listener, c
 
 // reachable is dialable for a switch, whose agent may listen at a Unix socket.
 func reachable(addresses []string) error {
-	ports := slices.DeleteFunc(slices.Clone(addresses), atSocket)
+	var ports []string
+	for _, a := range addresses {
+		network, path := address.Of(a)
+		if network != "unix" {
+			ports = append(ports, a)
+		} else if err := checkSocket(path); err != nil {
+			return fmt.Errorf("controller address %q: %w", a, err)
+		}
+	}
 	if len(ports) == 0 && len(addresses) > 0 {
 		return nil
 	}
@@ -166,8 +174,8 @@ func reachable(addresses []string) error {
 }
 
 func atSocket(at string) bool {
-	network, path := address.Of(at)
-	return network == "unix" && path != ""
+	network, _ := address.Of(at)
+	return network == "unix"
 }
 
 // dialable finds mistakes in the addresses of controllers before they are dialled in the background.

@@ -35,6 +35,19 @@ func listenForSwitches(listen string, anybody bool) (net.Listener, error) {
 // The longest path of a Unix socket, in bytes: sun_path of unix(7) has one more for the end.
 const maxSocketPath = 107
 
+// checkSocket refuses a path that a Unix socket cannot have here.
+func checkSocket(path string) error {
+	switch {
+	case path == "" || len(path) > maxSocketPath:
+		return fmt.Errorf("the path has %d bytes: use 1 to %d", len(path), maxSocketPath)
+	case strings.HasPrefix(path, "@"):
+		return errors.New("every user can connect to an abstract socket: name a file")
+	}
+	return nil
+}
+
+var errListensThere = errors.New("another process listens there: end it or choose another path")
+
 // socket listens at a Unix socket, whose path it has locked.
 type socket struct {
 	net.Listener
@@ -47,16 +60,16 @@ func (s *socket) Close() error { return errors.Join(s.Listener.Close(), s.lock.C
 // listenAtSocket listens at a Unix socket, to which the owner and the group of the process may connect. One that is
 // left of a process that was killed is replaced.
 func listenAtSocket(path string) (net.Listener, error) {
-	switch {
-	case path == "" || len(path) > maxSocketPath:
-		return nil, fmt.Errorf("the path has %d bytes: use 1 to %d", len(path), maxSocketPath)
-	case strings.HasPrefix(path, "@"):
-		return nil, errors.New("every user could connect to an abstract socket: name a file")
+	if err := checkSocket(path); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
 		return nil, fmt.Errorf("%w: make a folder in which this user may write", err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: use a folder in which this user may write, and remove that file if another user "+
+			"has made it", err)
 	case err != nil:
 		return nil, err
 	}
@@ -69,8 +82,12 @@ func listenAtSocket(path string) (net.Listener, error) {
 }
 
 func listenLocked(path string, lock *os.File) (net.Listener, error) {
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("another process listens there: end it or choose another path (%w)", err)
+	err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errListensThere
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
 	if err := removeLeft(path); err != nil {
 		return nil, err
@@ -107,7 +124,7 @@ func removeLeft(path string) error {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
 		conn.Close()
-		return errors.New("a process that is no agent listens there: choose another path")
+		return errListensThere
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err

@@ -42,7 +42,7 @@ func TestListenAtSocket(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"new":         "another process listens there",
-		"other":       "no agent listens there",
+		"other":       "another process listens there",
 		"file":        "no socket",
 		"link":        "no socket",
 		"missing/s":   "make a folder",
@@ -85,5 +85,30 @@ func TestListenAtSocketAgain(t *testing.T) {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("the socket is left: %v", err)
 		}
+	}
+}
+
+// A switch may have an agent at a Unix socket among its controllers.
+func TestReachable(t *testing.T) {
+	for _, c := range []struct {
+		addresses []string
+		want      string // of the error
+	}{
+		{[]string{"127.0.0.1:6653"}, ""},
+		{[]string{"unix:/run/holdfast/s1.sock"}, ""},
+		{[]string{"unix:/run/holdfast/s1.sock", "127.0.0.1:6653"}, ""},
+		{nil, "no controller address"},
+		{[]string{"unix:"}, "0 bytes"},
+		{[]string{"unix:@s"}, "name a file"},
+		{[]string{"unix:" + strings.Repeat("x", maxSocketPath+1)}, "108 bytes"},
+		{[]string{"unix:/s", "here"}, `"here"`},
+	} {
+		err := reachable(c.addresses)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %q", c.addresses, err, c.want)
+		}
+	}
+	if err := dialable([]string{"unix:/s"}); err == nil {
+		t.Error("an agent may have a controller at a Unix socket")
 	}
 }

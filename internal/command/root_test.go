@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,16 +236,24 @@ func TestAgent(t *testing.T) {
 	}
 	busy.Close()
 
+	agentServes(t, "tcp", address, "--listen", address, "--config", writeCluster(t, clusterText))
+	secure := tlsCluster(t, authority(t, "agent a1"))
+	agentServes(t, "unix", secure+".sock", "--listen", "unix:"+secure+".sock", "--config", secure, "--name", "a1")
+}
+
+// agentServes starts an agent and says hello to it without TLS.
+func agentServes(t *testing.T, network, at string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int)
 	go func() {
-		code, _, _ := invoke(ctx, "agent", "--listen", address, "--config", writeCluster(t, clusterText), "--log-level",
-			"error")
+		code, _, _ := invoke(ctx, slices.Concat([]string{"agent", "--log-level", "error"}, args)...)
 		ended <- code
 	}()
 	var conn net.Conn
-	waiting.Until(t, "the agent to listen", func() bool {
-		conn, err = net.Dial("tcp", address)
+	waiting.Until(t, "the agent to listen", func() (is bool) {
+		var err error
+		conn, err = net.Dial(network, at)
 		return err == nil
 	})
 	defer conn.Close()

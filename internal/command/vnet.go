@@ -21,7 +21,8 @@ Switches are s1, s2 …, with the datapath ids 1, 2 … In a ring, flooded packe
 unless the application prevents that, as recovery does.
 
 --controller is the address of an agent, which may be unix:PATH, or the addresses of all controllers if
-there is no agent. It does not speak TLS: if the cluster does, use an agent with --plain-switches.`,
+there is no agent. vnet does not speak TLS: if the cluster does, use an agent at unix:PATH, or one with
+--plain-switches.`,
 		Example: `  holdfast vnet --controller 127.0.0.1:6653
   holdfast vnet --topology ring,4 --controller 127.0.0.1:6653
   echo pingall | holdfast vnet --topology single,3 --controller 127.0.0.1:6653`,

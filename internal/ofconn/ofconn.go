@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
@@ -250,11 +251,11 @@ func (w *Writer) run() {
 func (w *Writer) write(batch []byte) error {
 	if w.timeout > 0 {
 		if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
-			return fmt.Errorf("set write deadline for %s: %w", w.conn.RemoteAddr(), err)
+			return fmt.Errorf("set write deadline for %s: %w", address.Peer(w.conn), err)
 		}
 	}
 	if _, err := w.conn.Write(batch); err != nil {
-		return fmt.Errorf("write to %s: %w", w.conn.RemoteAddr(), err)
+		return fmt.Errorf("write to %s: %w", address.Peer(w.conn), err)
 	}
 	return nil
 }

@@ -185,7 +185,8 @@ func (s *Switch) SetControllers(addresses ...string) error {
 }
 
 // target is how the switch names the address of a controller. Open vSwitch connects only to Unix sockets in its own
-// folder, so that has a link to another one, and keeps a connection while its name is the same.
+// folder, so a link is made there. Each has a new name, because Open vSwitch keeps the connection while the name is the
+// same.
 func (s *Switch) target(to string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

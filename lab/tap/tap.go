@@ -1,4 +1,4 @@
-// Package tap is a witness on the wire: a TCP relay between switches and an agent (or
+// Package tap is a witness on the wire: a relay between switches and an agent (or
 // controller) that shows every OpenFlow message of both directions to an observer. It
 // changes nothing, unless Config.NoBundles, and knows of a switch only the datapath id in its
 // FEATURES_REPLY, and of the connection of an agent its streams.
@@ -27,7 +27,7 @@ type Observer interface {
 
 // Config describes a Tap.
 type Config struct {
-	Dial    func() (net.Conn, error) // to the agent or controller; see TCP
+	Dial    func() (net.Conn, error) // to the agent or controller; see At
 	Observe func() Observer          // for each new connection; see Same
 	// NoBundles makes the switches seem to have no bundles (ONF extension 230): what a controller says
 	// of them is answered here with an error, as such a switch does, and neither shown nor passed on.

@@ -86,12 +86,12 @@ func AddVIP(ctx context.Context, a App, at netip.Addr, mac of13.MAC, members []M
 		ops = append(ops, store.Op{Kind: store.Create, Table: table, Key: key, Columns: fields})
 	}
 	for i, m := range members {
-		key, e := fmt.Sprint(id, "-", i), member{m.Address.String(), address(m.MAC), fmt.Sprint(uint32(m.Port))}
+		key, e := fmt.Sprint(id, "-", i), member{m.Address.String(), macText(m.MAC), fmt.Sprint(uint32(m.Port))}
 		put(memberTable, key, pack(&e), columns("address", e.Address, "mac", e.MAC, "port", e.Port))
 		keys = append(keys, key)
 	}
 	p := pool{"pool of " + at.String(), "round robin", strings.Join(keys, ","), len(keys) - 1}
-	v := vip{"virtual address " + at.String(), address(mac), "any", "any", id}
+	v := vip{"virtual address " + at.String(), macText(mac), "any", "any", id}
 	put(poolTable, id, pack(&p), columns("name", p.Name, "method", p.Method, "members", p.Members, "current",
 		strconv.Itoa(p.Current)))
 	put(vipTable, id, pack(&v), columns("name", v.Name, "mac", v.MAC, "protocol", v.Protocol, "port", v.Port, "pool",

@@ -46,14 +46,14 @@ func (d *devices) Setup(ctx context.Context) error {
 
 // Handle notes that the sender was seen, and reads what is known of the receiver.
 func (d *devices) Handle(ctx context.Context, p *Packet) (Reaction, error) {
-	now := device{address(p.Src), noAddress, p.Switch.String(), strconv.FormatUint(uint64(p.InPort), 10),
+	now := device{macText(p.Src), noAddress, p.Switch.String(), strconv.FormatUint(uint64(p.InPort), 10),
 		strconv.FormatInt(time.Now().UnixMilli(), 10)}
 	if p.From.IsValid() {
 		now.IP = p.From.String()
 	}
 	target := ""
 	if p.Dst[0]&1 == 0 {
-		target = address(p.Dst)
+		target = macText(p.Dst)
 	}
 	switch d.variant {
 	case Component:

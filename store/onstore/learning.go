@@ -20,7 +20,7 @@ func (l *learning) Setup(ctx context.Context) error {
 
 // Handle learns the port of the sender, and returns that of the receiver.
 func (l *learning) Handle(ctx context.Context, p *Packet) (Reaction, error) {
-	src, dst := p.Switch.String()+address(p.Src), p.Switch.String()+address(p.Dst)
+	src, dst := p.Switch.String()+macText(p.Src), p.Switch.String()+macText(p.Dst)
 	port, known := strconv.FormatUint(uint64(p.InPort), 10), ""
 	broadcast := p.Dst[0]&1 != 0
 	if broadcast {

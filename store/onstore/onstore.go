@@ -260,8 +260,8 @@ func unpack[T any](row *store.Row, entity *T) error {
 	return nil
 }
 
-// address is how an address of Ethernet stands in keys and values.
-func address(a of13.MAC) string { return hex.EncodeToString(a[:]) }
+// macText is how an address of Ethernet stands in keys and values.
+func macText(a of13.MAC) string { return hex.EncodeToString(a[:]) }
 
 // ParseMAC reads an address of Ethernet in hexadecimal, with colons or without.
 func ParseMAC(s string) (a of13.MAC, err error) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/address"
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -46,7 +47,7 @@ func Serve(ctx context.Context, l net.Listener, a App, log *slog.Logger) error {
 		serving.Go(func() { // ends with the connection, or ctx
 			s := &session{app: a, log: log}
 			err := s.run(ctx, nc)
-			log.Info("switch disconnected", "switch", s.Datapath, "remote", nc.RemoteAddr(), "err", err)
+			log.Info("switch disconnected", "switch", s.Datapath, "remote", address.Peer(nc), "err", err)
 		})
 	}
 }
