@@ -42,6 +42,7 @@ const tabs = `(() => {
 		.filter(e => e.checkVisibility())
 	const seen = new Set, hidden = []
 	addEventListener("focusin", window.noted = ({ target: e }) => {
+		if (!e.matches(":focus")) return // it has lost the focus already, to what the page has just drawn
 		seen.add(e)
 		const s = getComputedStyle(e), r = e.getBoundingClientRect()
 		if (s.outlineStyle === "none" || parseFloat(s.outlineWidth) < 2) hidden.push("has no outline: " + e.outerHTML)

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 )
 
 // Find returns the path of Chromium; "" if there is none.
@@ -38,7 +40,8 @@ type Page struct {
 	ws      *websocket.Conn
 	session string
 	read    chan struct{} // closed when nothing is read any more
-	ended   chan struct{} // closed when no process of the browser is left
+	ended   chan struct{} // closed when no process of the browser has its standard error any more
+	gone    chan struct{} // closed when, after that, it was waited for
 
 	mu       sync.Mutex // guards the fields below, and writing
 	last     int
@@ -66,33 +69,43 @@ func Open(ctx context.Context, chromium, dir string) (*Page, error) {
 		return nil, err
 	}
 	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+temp)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p := &Page{ctx: ctx, cmd: cmd, temp: temp, waiting: map[int]chan reply{}, read: make(chan struct{}),
+		ended: make(chan struct{}), gone: make(chan struct{})}
 	out, err := cmd.StderrPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = lifeline.Start(cmd, p.wait)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(temp))
 	}
-	p := &Page{ctx: ctx, cmd: cmd, temp: temp, waiting: map[int]chan reply{}, read: make(chan struct{}),
-		ended: make(chan struct{})}
 	if err := p.attach(out); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
 
+// wait waits for the browser, which is killed in the end.
+func (p *Page) wait() {
+	<-p.ended
+	_ = p.cmd.Wait()
+	close(p.gone)
+}
+
 // attach connects to the page of a browser that has started.
 func (p *Page) attach(out io.Reader) error {
 	lines := bufio.NewScanner(out)
-	url := ""
+	url, said := "", ""
 	for url == "" && lines.Scan() {
-		_, url, _ = strings.Cut(lines.Text(), "DevTools listening on ")
+		said = lines.Text()
+		_, url, _ = strings.Cut(said, "DevTools listening on ")
 	}
 	go func() {
 		defer close(p.ended)
 		_, _ = io.Copy(io.Discard, out) // it ends with the last process that has this as its standard error
 	}()
+	if url == "" {
+		return fmt.Errorf("the browser has ended at once; its last words: %q", said)
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
 	ws, _, err := websocket.Dial(ctx, url, nil)
@@ -315,10 +328,9 @@ func (p *Page) Close() error {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // its group, which is its own
 	var err error
 	select {
-	case <-p.ended:
+	case <-p.gone:
 	case <-time.After(10 * time.Second):
 		err = errors.New("a process of the browser does not end")
 	}
-	_ = p.cmd.Wait() // it was killed
 	return errors.Join(err, os.RemoveAll(p.temp))
 }
