@@ -101,7 +101,7 @@ func runAgent(ctx context.Context, o agentOptions, log *slog.Logger) error {
 		}
 		cfg.Heartbeat = cluster.AgentHeartbeat
 	}
-	if err := dialable(cfg.Controllers); err != nil {
+	if err := dialable(cfg.Controllers, false); err != nil {
 		return err
 	}
 	var err error
@@ -156,34 +156,24 @@ func secureAgent(ctx context.Context, cfg *agent.Config, scrapes net.Listener, c
 	return scrapes, nil
 }
 
-// reachable is dialable for a switch, whose agent may listen at a Unix socket.
-func reachable(addresses []string) error {
-	var ports []string
-	for _, a := range addresses {
-		network, path := address.Of(a)
-		if network != "unix" {
-			ports = append(ports, a)
-		} else if err := checkSocket(path); err != nil {
-			return fmt.Errorf("controller address %q: %w", a, err)
-		}
-	}
-	if len(ports) == 0 && len(addresses) > 0 {
-		return nil
-	}
-	return dialable(ports)
-}
-
 func atSocket(at string) bool {
 	network, _ := address.Of(at)
 	return network == "unix"
 }
 
-// dialable finds mistakes in the addresses of controllers before they are dialled in the background.
-func dialable(addresses []string) error {
+// dialable finds mistakes in the addresses of controllers before they are dialled in the background. With sockets, as
+// for a switch, whose controller may be an agent, they may be Unix sockets.
+func dialable(addresses []string, sockets bool) error {
 	if len(addresses) == 0 {
 		return errors.New("no controller address: write it like 127.0.0.1:6653")
 	}
 	for _, a := range addresses {
+		if network, path := address.Of(a); sockets && network == "unix" {
+			if err := checkSocket(path); err != nil {
+				return fmt.Errorf("controller address %q: %w", a, err)
+			}
+			continue
+		}
 		host, port, err := net.SplitHostPort(a)
 		if number, perr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || perr != nil || number == 0 {
 			return fmt.Errorf("controller address %q: write it like 127.0.0.1:6653", a)

@@ -293,9 +293,8 @@ packet-ins as fast as they are answered. Every event is in the log of a majority
 its answer is sent, and the answer is executed exactly once. In the workload "steady" the
 application knows all hosts; in "learning" each packet-in is from a host that is new, and
 is written to a table. Each combination of the flags has a cluster, and figures, of its own.
-The switches connect to the agent at a Unix socket. With --load, processes that use all the processor time
-that they get run beside: "term_changes"
-says whether the leader changed all the same.
+The switches connect to the agent at a Unix socket. With --load, processes that use all the
+processor time that they get run beside: "term_changes" says whether the leader changed all the same.
 
 "cpu_us_per_event" is what all processes but the load need for an event, of which one process needs
 "cpu_us_leader", "cpu_us_follower" or "cpu_us_agent"; "generator_us_percent" is what share of the

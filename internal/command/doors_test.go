@@ -89,7 +89,7 @@ func TestListenAtSocketAgain(t *testing.T) {
 }
 
 // A switch may have an agent at a Unix socket among its controllers.
-func TestReachable(t *testing.T) {
+func TestDialable(t *testing.T) {
 	for _, c := range []struct {
 		addresses []string
 		want      string // of the error
@@ -103,12 +103,12 @@ func TestReachable(t *testing.T) {
 		{[]string{"unix:" + strings.Repeat("x", maxSocketPath+1)}, "108 bytes"},
 		{[]string{"unix:/s", "here"}, `"here"`},
 	} {
-		err := reachable(c.addresses)
+		err := dialable(c.addresses, true)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %q", c.addresses, err, c.want)
 		}
 	}
-	if err := dialable([]string{"unix:/s"}); err == nil {
+	if err := dialable([]string{"unix:/s"}, false); err == nil {
 		t.Error("an agent may have a controller at a Unix socket")
 	}
 }

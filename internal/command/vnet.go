@@ -33,7 +33,7 @@ there is no agent. vnet does not speak TLS: if the cluster does, use an agent at
 				return err
 			}
 			c.Log = log
-			if err := reachable(c.Controllers); err != nil {
+			if err := dialable(c.Controllers, true); err != nil {
 				return err
 			}
 			n, err := vnet.New(c)

@@ -58,7 +58,7 @@ a switch (holdfast pki issue switch NAME).`,
 			if c.Runner.Switch.DatapathID, err = parseDatapathID(dpid); err != nil {
 				return err
 			}
-			if err := cmp.Or(reachable(c.Runner.Controllers), checkVswitch(&c)); err != nil {
+			if err := cmp.Or(dialable(c.Runner.Controllers, true), checkVswitch(&c)); err != nil {
 				return err
 			}
 			if files != (mtls.Files{}) {
