@@ -5,10 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfast-sdn/holdfast/internal/lifeline"
 )
 
 // How long a daemon may take to end by itself, and to end once it is killed: the kernel then removes its network, which
@@ -38,22 +39,12 @@ func start(dir, namespace, name string, args ...string) (*process, error) {
 	defer out.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
 	p.cmd.Env = append(os.Environ(), "OVS_RUNDIR="+dir, "OVS_LOGDIR="+dir, "OVS_DBDIR="+dir)
-	// A process group of its own: Ctrl-C reaches only this process, which stops the daemon in order.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	started := make(chan error)
-	go func() {
-		// For Pdeathsig the parent is the thread that forked, not the process: the thread must live as long as the
-		// daemon.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err == nil {
-			p.cmd.Wait() // how it ended does not matter: users check ended
-			close(p.ended)
-		}
-	}()
-	if err := <-started; err != nil {
+	// Ctrl-C reaches only this process, which stops the daemon in order.
+	err = lifeline.Start(p.cmd, func() {
+		p.cmd.Wait() // how it ended does not matter: users check ended
+		close(p.ended)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
