@@ -30,6 +30,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/internal/pause"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/internal/trace"
@@ -191,6 +192,7 @@ func (a *Agent) tick(ctx context.Context) {
 	beat, tick := time.NewTicker(a.cfg.Heartbeat/heartbeat.Ticks), time.NewTicker(a.cfg.EchoInterval/turns)
 	defer beat.Stop()
 	defer tick.Stop()
+	crowd := processors.CrowdEvery(a.cfg.Heartbeat / heartbeat.Ticks / 2) // once in each beat
 	var list []*device
 	for turn := 0; ; {
 		select {
@@ -199,7 +201,7 @@ func (a *Agent) tick(ctx context.Context) {
 		case <-beat.C:
 			list = a.list(list[:0])
 			for _, d := range list {
-				d.beat()
+				d.beat(crowd)
 			}
 		case <-tick.C:
 			list = a.list(list[:0])

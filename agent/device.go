@@ -176,10 +176,10 @@ func (d *device) takeIn(ctx context.Context, o *outlet, batch []byte) error {
 }
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.
-func (d *device) beat() {
+func (d *device) beat(crowd func() int) {
 	d.mu.Lock()
 	defer d.unlock()
-	d.session.Beat()
+	d.session.Beat(crowd)
 }
 
 // tick is called each Config.EchoInterval.

@@ -116,11 +116,11 @@ func (s *Session) tickRests() (ended bool) {
 
 // Beat is to be called heartbeat.Ticks times in each interval of heartbeats. It sends heartbeats to the master, and
 // closes the connection if the master is silent, so that it is made again. Meanwhile the leader may reach the switch
-// through another controller.
-func (s *Session) Beat() {
+// through another controller. For crowd see heartbeat.Seen.
+func (s *Session) Beat(crowd func() int) {
 	for _, c := range s.controllers {
 		if c.Master() {
-			c.beat()
+			c.beat(crowd)
 		}
 	}
 }
@@ -292,8 +292,8 @@ func (c *Controller) Take(dst []byte) []byte {
 }
 
 // beat sends the master a heartbeat if it is due, and closes the connection if the master is silent.
-func (c *Controller) beat() {
-	send, lost := c.pulse.Tick(heartbeat.Seen{Sent: c.wrote, Heard: c.heard, Reading: !c.Full()})
+func (c *Controller) beat(crowd func() int) {
+	send, lost := c.pulse.Tick(heartbeat.Seen{Sent: c.wrote, Heard: c.heard, Reading: !c.Full(), Crowd: crowd})
 	c.wrote, c.heard = false, false
 	switch {
 	case lost:

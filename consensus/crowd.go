@@ -8,10 +8,6 @@ import "go.etcd.io/raft/v3"
 // election timeout is n times that of a quiet machine. This helps members that share a machine. If the leader's machine
 // alone is busy, another member had better lead.
 
-// crowded is the least number of threads for each processor that counts. Threads take turns of about 3 ms, so fewer
-// delay a heartbeat by a tick at most; and a controller and its switches on a small machine are some threads, too.
-const crowded = 4
-
 // Doubts reports whether the leader, or a majority, has been silent for half of the time after which this member gives
 // it up. Then the owner calls Crowded before the next Tick.
 func (c *Core) Doubts() bool {
@@ -26,8 +22,8 @@ func (c *Core) Doubts() bool {
 	}
 }
 
-// Crowded takes how many threads run or wait for each processor of this machine, at least 1. The least of a silence
-// counts, since a quiet machine is crowded for moments. After the silence it is nothing.
+// Crowded takes how many threads run or wait for each processor of this machine; 1 if these are no crowd. The least of
+// a silence counts, since a quiet machine is crowded for moments. After the silence it is nothing.
 func (c *Core) Crowded(threads int) {
 	e := &c.election
 	if c.Doubts() && (e.crowd == 0 || threads < e.crowd) {
@@ -37,7 +33,7 @@ func (c *Core) Crowded(threads int) {
 
 // excuse raises the election timeout if this machine is crowded, before a silence has consequences.
 func (e *election) excuse() {
-	if e.crowd >= crowded {
+	if e.crowd > 1 {
 		e.late.waited(min(e.crowd*e.base, e.late.most)/lateFactor, LateCrowd)
 	}
 }

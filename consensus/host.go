@@ -49,7 +49,7 @@ type Host struct {
 	broken    chan struct{}             // closed by a fault of the log
 	nodes     atomic.Pointer[nodeTable] // those that run
 	ticking   atomic.Int64              // nodes that have not handled the last tick
-	crowding  crowding
+	crowd     func() int                // as all nodes see it: see Core.Crowded
 
 	mu      sync.Mutex // guards the fields below, and replacing nodes
 	closed  bool
@@ -79,8 +79,8 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	}
 	h := &Host{
 		cfg: cfg, store: store, incidents: incident.New(cfg.Logger), stopTicks: make(chan struct{}),
-		crowding: crowding{look: processors.Crowd},
-		broken:   make(chan struct{}), saved: saved, started: make(map[uint64]bool),
+		crowd:  processors.CrowdEvery(cfg.Heartbeat / 2), // once in each tick
+		broken: make(chan struct{}), saved: saved, started: make(map[uint64]bool),
 		members: make(map[uint64]map[uint64]string),
 	}
 	h.nodes.Store(new(nodeTable))
@@ -358,25 +358,6 @@ func (h *Host) handled() {
 	if h.ticking.Add(-1) == 0 {
 		h.transport.Flush()
 	}
-}
-
-// crowding is how many threads want each processor of this machine, as all nodes see it.
-type crowding struct {
-	look    func() int
-	mu      sync.Mutex // guards the fields below
-	looked  time.Time
-	threads int
-}
-
-// crowd looks once in each tick, for all nodes that ask.
-func (h *Host) crowd() int {
-	c := &h.crowding
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= h.cfg.Heartbeat/2 {
-		c.looked, c.threads = now, c.look()
-	}
-	return c.threads
 }
 
 // fail stops all nodes, because the content of the log is unknown.

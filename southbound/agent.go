@@ -148,8 +148,8 @@ func (g *agent) tick(uint64) error {
 }
 
 // beat sends heartbeats, and reports an agent that sends nothing any more.
-func (g *agent) beat(reading bool) error {
-	send, lost := g.pulse.Tick(heartbeat.Seen{Sent: g.wrote, Heard: g.heard, Reading: reading})
+func (g *agent) beat(reading bool, crowd func() int) error {
+	send, lost := g.pulse.Tick(heartbeat.Seen{Sent: g.wrote, Heard: g.heard, Reading: reading, Crowd: crowd})
 	g.wrote, g.heard = false, false
 	switch {
 	case lost:

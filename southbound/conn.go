@@ -366,11 +366,11 @@ func (c *conn) ask() {
 }
 
 // beat is called heartbeat.Ticks times in each interval of heartbeats.
-func (c *conn) beat() {
+func (c *conn) beat(crowd func() int) {
 	if c.stream != nil && c.stream.of.silent {
 		return
 	}
-	err := c.session.Beat(!c.busy.Load() && (c.stream == nil || !c.stream.of.waits.Load()))
+	err := c.session.Beat(!c.busy.Load() && (c.stream == nil || !c.stream.of.waits.Load()), crowd)
 	switch {
 	case err == nil:
 	case c.stream == nil:

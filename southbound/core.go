@@ -339,11 +339,11 @@ func (c *Core) Share(p *heartbeat.Pair) {
 }
 
 // Beat must be called heartbeat.Ticks times in each interval of heartbeats. reading reports whether the peer is being
-// read now. It has an effect with an agent that this session claims: then it sends heartbeats, and an error says that
-// the agent is silent, and ends the session.
-func (c *Core) Beat(reading bool) error {
+// read now; for crowd see heartbeat.Seen. It has an effect with an agent that this session claims: then it sends
+// heartbeats, and an error says that the agent is silent, and ends the session.
+func (c *Core) Beat(reading bool, crowd func() int) error {
 	if g, ok := c.peer.(*agent); ok && c.master && !c.refused {
-		return g.beat(reading)
+		return g.beat(reading, crowd)
 	}
 	return nil
 }

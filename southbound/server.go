@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -162,6 +163,7 @@ func (srv *server) tick(ctx context.Context) {
 	defer echo.Stop()
 	defer tick.Stop()
 	defer beat.Stop()
+	crowd := processors.CrowdEvery(srv.cfg.Heartbeat / heartbeat.Ticks / 2) // once in each beat
 	for turn := 0; ; {
 		do := (*conn).tick
 		select {
@@ -175,7 +177,7 @@ func (srv *server) tick(ctx context.Context) {
 				}
 			}
 		case <-beat.C:
-			do = (*conn).beat
+			do = func(c *conn) { c.beat(crowd) }
 		case <-tick.C:
 		}
 		for _, c := range srv.conns() {

@@ -244,10 +244,10 @@ func (s *Session) silence() {
 
 // Beat must be called heartbeat.Ticks times in each interval of Config.Heartbeat; see Core.Beat. An error ends the
 // session.
-func (s *Session) Beat(reading bool) error {
+func (s *Session) Beat(reading bool, crowd func() int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.core.Beat(reading); err != nil {
+	if err := s.core.Beat(reading, crowd); err != nil {
 		return err
 	}
 	return s.flush()

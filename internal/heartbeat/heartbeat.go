@@ -43,6 +43,7 @@ type Monitor struct {
 	idle      int  // ticks since this end has sent something on this stream
 	others    int  // ticks since it has sent something on any stream of the pair
 	quiet     int  // ticks since it has heard something
+	crowd     int  // the least that Seen.Crowd has said in this silence; 0: it was not asked
 	doublings int
 	calm      int // ticks since doublings has changed
 }
@@ -52,6 +53,10 @@ type Seen struct {
 	Sent    bool // this end has sent something
 	Heard   bool // it has heard something
 	Reading bool // it reads: otherwise it cannot know whether the other end is silent
+	// Crowd returns how many times as long as on a quiet machine this end may wait for a processor, at least 1. It is
+	// asked when half of the time has passed after which the other end counts as lost; nil: nobody knows. See package
+	// processors.
+	Crowd func() int
 }
 
 // Tick is called Ticks times in each interval. send: this end has to send a heartbeat now. lost: the other end counts
@@ -73,9 +78,9 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 		m.others = 0
 	}
 	if s.Heard || !s.Reading {
-		m.quiet = 0
+		m.quiet, m.crowd = 0, 0
 	}
-	if m.quiet >= Missed*Ticks<<m.doublings {
+	if m.quiet >= m.patience(s.Crowd) {
 		m.Lost()
 		return false, true
 	}
@@ -96,9 +101,23 @@ func (m *Monitor) Tick(s Seen) (send, lost bool) {
 	return true, false
 }
 
+// patience is how many ticks of silence there have to be now for the other end to count as lost. On a crowded machine,
+// which the other end may be on, too, it is longer without a loss that has shown it, but never longer than after
+// maxDoublings losses. The least crowd of a silence counts, since a quiet machine is crowded for moments.
+func (m *Monitor) patience(crowd func() int) int {
+	patience := Missed * Ticks << m.doublings
+	if crowd == nil || m.quiet < patience/2 {
+		return patience
+	}
+	if n := crowd(); m.crowd == 0 || n < m.crowd {
+		m.crowd = n
+	}
+	return min(patience*m.crowd, Missed*Ticks<<maxDoublings)
+}
+
 // Lost is called when another monitor of the pair has found that the other end is lost. The next call of Tick is for a
 // new connection.
 func (m *Monitor) Lost() {
 	m.doublings, m.calm = min(m.doublings+1, maxDoublings), 0
-	m.idle, m.others, m.quiet = 0, 0, 0
+	m.idle, m.others, m.quiet, m.crowd = 0, 0, 0, 0
 }

@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -77,6 +78,61 @@ func TestLossesBecomeRare(t *testing.T) {
 	}
 	if n := lostAfter(t, &m); n != 4*base {
 		t.Errorf("after a calm time lost after %d ticks, want %d", n, 4*base)
+	}
+}
+
+// On a crowded machine a loss takes longer to notice, by the least crowd of the silence, and up to a bound.
+func TestCrowdExcusesSilence(t *testing.T) {
+	const base, asks, most = Missed * Ticks, Missed * Ticks / 2, Missed * Ticks << maxDoublings
+	for name, c := range map[string]struct {
+		crowds []int // what is answered first, second and so on; the last one for ever
+		want   int
+	}{
+		"none":         {[]int{1}, base},
+		"all the time": {[]int{5}, 5 * base},
+		"large":        {[]int{1000}, most},
+		"growing":      {[]int{5, 6, 1000}, 5 * base},
+		"over":         {[]int{5, 5, 5, 1}, base},
+		"over later":   {append(slices.Repeat([]int{5}, base), 1), asks + base},
+	} {
+		asked := 0
+		crowd := func() int { asked++; return c.crowds[min(asked, len(c.crowds))-1] }
+		var m Monitor
+		for silence := range 2 {
+			m.Tick(Seen{Heard: true, Reading: true, Crowd: crowd})
+			asked = 0
+			for n := 1; ; n++ {
+				_, lost := m.Tick(Seen{Reading: true, Crowd: crowd})
+				if n < asks<<silence && asked > 0 {
+					t.Fatalf("%s: asked after %d ticks", name, n)
+				}
+				if !lost {
+					continue
+				}
+				if want := min(c.want<<silence, most); silence == 0 && n != want || n > most {
+					t.Errorf("%s: lost after %d ticks, want %d", name, n, want)
+				}
+				break
+			}
+		}
+	}
+}
+
+// A silence that has ended excuses no other.
+func TestCrowdIsForgotten(t *testing.T) {
+	var m Monitor
+	crowd := 1
+	for range 3 {
+		m.Tick(Seen{Heard: true, Reading: true})
+		for range Missed*Ticks - 1 {
+			if _, lost := m.Tick(Seen{Reading: true, Crowd: func() int { return crowd }}); lost {
+				t.Fatal("lost too early")
+			}
+		}
+		crowd += 4
+	}
+	if _, lost := m.Tick(quiet); !lost {
+		t.Error("an end that does not know whether its machine is crowded excuses a silence")
 	}
 }
 

@@ -5,10 +5,34 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
+// crowded is the least number of threads for each processor that is a crowd. Threads take turns of about 3 ms, so fewer
+// delay a heartbeat little; and a controller and its switches on a small machine are some threads, too.
+const crowded = 4
+
+// CrowdEvery returns Crowd for many that ask often: it looks once in each interval. Any goroutine may call it.
+func CrowdEvery(interval time.Duration) func() int { return every(interval, Crowd) }
+
+func every(interval time.Duration, look func() int) func() int {
+	var mu sync.Mutex // guards the other two, and is held while somebody looks
+	var looked time.Time
+	var seen int
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(looked) >= interval {
+			looked, seen = now, look()
+		}
+		return seen
+	}
+}
+
 // Crowd returns how many threads of all processes of this machine run or wait for a processor, for each of its
-// processors, rounded up; 1 if the system does not say. It takes 20 µs, or what a container needs that imitates /proc.
+// processors, rounded up: so many times as long as on a quiet machine takes what one of them does. It is 1 if these are
+// no crowd, or if the system does not say. It takes 20 µs, or what a container needs that imitates /proc.
 func Crowd() int {
 	loadavg, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -33,7 +57,10 @@ func crowd(loadavg []byte, online string) int {
 	if err != nil {
 		return 1
 	}
-	return max(1, (n+processors-1)/processors)
+	if each := (n + processors - 1) / processors; each >= crowded {
+		return each
+	}
+	return 1
 }
 
 // listed counts the members of a list of the kernel such as "0-3,8". What is none has none.

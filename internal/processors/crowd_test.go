@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
 )
@@ -16,6 +18,8 @@ func TestCrowdOf(t *testing.T) {
 		{"0.00 1.74 6.16 1/78 20603\n", "0-1\n", 1},
 		{"6.48 3.03 6.03 24/153 21934\n", "0-1\n", 12},
 		{"6.48 3.03 6.03 25/153 21934\n", "0-1\n", 13},
+		{"6.48 3.03 6.03 7/153 21934\n", "0-1\n", 4},
+		{"6.48 3.03 6.03 6/153 21934\n", "0-1\n", 1},
 		{"6.48 3.03 6.03 0/153 21934\n", "0-63\n", 1},
 		{"6.48 3.03 6.03 24/153 21934\n", "", 1},
 		{"6.48 3.03\n", "0-1\n", 1},
@@ -42,12 +46,26 @@ func TestCrowdOfThisMachine(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	for range listed(string(online)) + 1 {
+	for range crowded * listed(string(online)) {
 		c := exec.Command("sh", "-c", "while :; do :; done")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Process.Kill(); _ = c.Wait() }()
 	}
-	await.Until(t, "two threads for a processor", func() bool { return Crowd() >= 2 })
+	await.Until(t, "a crowd", func() bool { return Crowd() >= crowded })
+}
+
+// Those who ask in the same interval share a look.
+func TestCrowdEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		ask := every(time.Second, func() int { looks++; return looks })
+		for i, want := range []int{1, 1, 1, 2, 2, 2, 3} {
+			if got := ask(); got != want {
+				t.Errorf("after %d thirds of an interval: look %d, not %d", i, got, want)
+			}
+			time.Sleep(time.Second/3 + 1)
+		}
+	})
 }

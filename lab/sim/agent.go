@@ -81,7 +81,7 @@ func (n *agentNode) tick() {
 // beat turns the clocks of heartbeats.
 func (n *agentNode) beat() {
 	for _, d := range n.devices {
-		d.session.Beat()
+		d.session.Beat(nil)
 	}
 }
 

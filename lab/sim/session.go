@@ -280,7 +280,7 @@ func (n *controllerNode) tick() {
 // beat sends heartbeats to agents, and gives up one that is silent.
 func (n *controllerNode) beat() {
 	for _, s := range slices.Clone(n.sessions) {
-		if err := s.Beat(!s.busy); err != nil && s.state != gone {
+		if err := s.Beat(!s.busy, nil); err != nil && s.state != gone {
 			s.ended(err, experimenter.ReasonSilent)
 		}
 	}
