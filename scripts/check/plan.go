@@ -280,8 +280,9 @@ func mutantsAll(t *tree) []step {
 	return steps
 }
 
+// seeded runs more of them at a time than there are processors: some are noticed because nothing happens for long.
 func (t *tree) seeded(flags ...string) []step {
-	steps := t.run("seeded bugs", t.mutated, append(flags, "-tags=mutants", "-run=^TestMutants")...)
+	steps := t.run("seeded bugs", t.mutated, append(flags, "-tags=mutants", "-run=^TestMutants", "-parallel=6")...)
 	for i := range steps {
 		steps[i].fills = true
 	}
