@@ -49,6 +49,6 @@ the ratio says little about the API.`,
 // benchAPIClients is one of the processes of bench api.
 func benchAPIClients() *cobra.Command {
 	return partOfBench(bench.APIClients, "api", "It watches the API of a controller until its input ends.",
-		`{"Address": "127.0.0.1:6655", "Watchers": 1000}`,
+		`{"Address": "127.0.0.1:8653", "Watchers": 1000}`,
 		func(ctx context.Context, c bench.Clients, out io.Writer) error { return c.Run(ctx, out) })
 }

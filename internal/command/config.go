@@ -40,12 +40,16 @@ func configCommand() *cobra.Command {
     path: [/opt/apps]            # where Python looks for modules besides PYTHONPATH; no default
     memory_mb: 1024              # of the process, at most
     log_level: info              # debug, info, warning or error
+    # files: [/etc/faucet/faucet.yaml]   # which applications read; their content comes from the log
+    # user: faucet               # as whom they run, if holdfast serve runs as root
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
   # recovery: {disjoint: link}   # only with application recovery; docs/operating.md has the other keys
   bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
   groups: 1                      # or per-controller: each controller leads a share of the switches
   # replication: 3               # with per-controller: replicas of each group; default: one on each controller
   # placement: {optimize: true}  # with per-controller: moves actors; docs/operating.md has the other keys
+  # store: {access: [{client: "*", namespaces: [public], allow: [read]}]}   # with tls or tokens; default: everything
+  # tracing: {endpoint: "http://10.0.0.9:4318", one_in: 1000}   # a collector of OpenTelemetry
   durability: disk               # disk or memory
   data: /var/lib/holdfast        # each controller uses the folder of its name
   heartbeat_ms: 10

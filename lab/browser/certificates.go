@@ -14,7 +14,7 @@ import (
 type Certificates struct {
 	CA        string // file of the authority of servers
 	Cert, Key string // files of the certificate that is used at Site; "": none
-	Site      string // such as https://127.0.0.1:6655
+	Site      string // such as https://127.0.0.1:8653
 }
 
 // FindCertutil says whether Import has what it needs.

@@ -50,7 +50,7 @@ func (n network) changes() (list []*api.Change) {
 			role = "leader"
 		}
 		list = append(list, &api.Change{What: &api.Change_Controller{Controller: &api.Answer{Name: name,
-			Api: fmt.Sprintf("10.0.0.%d:6655", i+1), Status: &api.ControllerStatus{Name: name, Role: role,
+			Api: fmt.Sprintf("10.0.0.%d:8653", i+1), Status: &api.ControllerStatus{Name: name, Role: role,
 				Apps: []string{"topology", "recovery", "suite"}}}}},
 			&api.Change{What: &api.Change_Group{Group: &api.GroupView{Group: uint32(i), Leader: name, Home: name,
 				Replicas: []string{"c1", "c2", "c3"}, Term: uint64(3 + i), LastIndex: 48211, Switches: int32(n.k)}}},

@@ -1,6 +1,6 @@
 """A client of the API of Holdfast, for programs that watch and operate a cluster.
 
-    with Client(["10.0.0.1:6655", "10.0.0.2:6655"]) as cluster:
+    with Client(["10.0.0.1:8653", "10.0.0.2:8653"]) as cluster:
         for switch in cluster.get_status().switches:
             print(switch.switch, switch.master, switch.guarantee)
         for response in cluster.watch(["KIND_SWITCH", "KIND_EVENT"]):
