@@ -193,6 +193,29 @@ func TestTransferUnderLoad(t *testing.T) {
 	settle(t, leaderOf(t, owners...), owners)
 }
 
+// What somebody has waited for and given up is not done later: the check of await may act, as that of ChangeMembers
+// does.
+func TestGivenUp(t *testing.T) {
+	o := start(t, configs(t, 1)[0])
+	leaderOf(t, o)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	checks := make(chan bool, 100)
+	err := o.n.await(gone, func(*Core) error { return nil }, func(*Core) (bool, error) {
+		checks <- true
+		return false, nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for range 3 {
+		o.n.Status() // a turn
+	}
+	if len(checks) > 0 {
+		t.Errorf("it was looked at in %d turns", len(checks))
+	}
+}
+
 func TestChangeMembers(t *testing.T) {
 	cfgs := configs(t, 3)
 	var owners []*owner

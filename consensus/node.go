@@ -44,8 +44,10 @@ type Node struct {
 	waiting []waiter
 }
 
-// waiter is a call that returns when check says that it is done.
+// waiter is a call that returns when check says that it is done, or when ctx ends; then check, which may act, is not
+// called any more.
 type waiter struct {
+	ctx    context.Context
 	check  func(*Core) (bool, error)
 	result chan error
 }
@@ -229,6 +231,9 @@ func (n *Node) ready() {
 	n.vouch()
 	keep := n.waiting[:0]
 	for _, w := range n.waiting {
+		if w.ctx.Err() != nil {
+			continue
+		}
 		if done, err := w.check(n.core); done {
 			w.result <- err
 		} else {
@@ -393,7 +398,7 @@ func (n *Node) await(ctx context.Context, begin func(*Core) error, check func(*C
 	err := n.do(func(c *Core) error {
 		err := begin(c)
 		if err == nil {
-			n.waiting = append(n.waiting, waiter{check, result})
+			n.waiting = append(n.waiting, waiter{ctx, check, result})
 		}
 		return err
 	})
