@@ -263,18 +263,27 @@ func TestBarrierTellsWhatIsDone(t *testing.T) {
 	}
 }
 
+// The commands of a switch that answers no barrier are done when they are written to it, and not before.
 func TestSwitchThatAnswersNoBarrier(t *testing.T) {
-	c := NewCore(64, 1<<16)
-	c.SwitchUp(100, 1, message(1, 6, 0), nil)
-	p := c.Connect()
-	c1 := message(1, 14, 0, make([]byte, 64)...)
-	b := experimenter.Block{Generation: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
-	mustController(t, c, p, concat(helloBytes, roleRequest(1), b.Append(nil, 1, experimenter.TypeCommands), c1))
-	for range 3 {
-		c.Tick(nil)
-	}
-	if c.commands.done != 1 || !p.ackDue {
-		t.Fatalf("done = %d after patience", c.commands.done)
+	for _, reads := range []bool{true, false} {
+		c := NewCore(64, 1<<16)
+		c.SwitchUp(100, 1, message(1, 6, 0), nil)
+		p := c.Connect()
+		c1 := message(1, 14, 0, make([]byte, 64)...)
+		b := experimenter.Block{Generation: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
+		mustController(t, c, p, concat(helloBytes, roleRequest(1), b.Append(nil, 1, experimenter.TypeCommands), c1))
+		for range 3 {
+			c.Tick(nil)
+			if reads {
+				c.TakeSwitch(nil)
+			}
+		}
+		if done := c.commands.done == 1; done != reads || p.ackDue != reads {
+			t.Errorf("the switch reads: %t; after patience it is done: %t, %t", reads, done, p.ackDue)
+		}
+		if c.TakeSwitch(nil); c.commands.done != 1 || !p.ackDue {
+			t.Errorf("the switch reads: %t; it is not done though it is written", reads)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func TestStaleEpochBeginsAnewAboveIt(t *testing.T) {
 	if err := c.FromController(p, refusal.Append(nil, 4)); !errors.As(err, &no) || no.Refuse != refusal {
 		t.Fatalf("error %v", err)
 	}
-	if !c.Stale(no.Epoch) || c.Attachable() || c.Live() || c.Held() != 0 {
+	if !c.Stale(no.Epoch) || c.Attachable() || c.live || c.Held() != 0 {
 		t.Fatalf("it stays in epoch %d with %d events", c.Epoch(), c.Held())
 	}
 	// The agent is about to close this connection. Events that arrive until then are discarded.
@@ -109,8 +109,8 @@ func TestStaleForgetsOnlyWhatIsOver(t *testing.T) {
 	}
 	c.FromSwitch(packetIn(2, 0))
 	mustController(t, c, p, roleRequest(1))
-	if c.Stale(100) || !c.Live() || c.Epoch() != 200 {
-		t.Fatalf("live %t, epoch %d", c.Live(), c.Epoch())
+	if c.Stale(100) || !c.live || c.Epoch() != 200 {
+		t.Fatalf("live %t, epoch %d", c.live, c.Epoch())
 	}
 	if got, want := c.attach(), (experimenter.Attach{Epoch: 200, FirstHeld: 1, NextEvent: 3}); got != want {
 		t.Errorf("it attaches with %+v, want %+v", got, want)

@@ -72,7 +72,7 @@ func (f *filter) tick() bool {
 		return false
 	}
 	f.barriers, f.xid = false, 0
-	return f.written()
+	return len(f.out) == 0 && f.written()
 }
 
 // written says that out was written, and reports whether more commands are done. For a switch without barriers a

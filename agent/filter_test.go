@@ -64,6 +64,7 @@ func TestPatience(t *testing.T) {
 	if takeBarrier(&f, 18) == 0 {
 		t.Fatal("no barrier of OpenFlow 1.0")
 	}
+	f.out = nil // written
 	for i := range patience {
 		if more := f.tick(); more != (i == patience-1) {
 			t.Fatalf("tick %d: %v", i, more)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 )
 
@@ -29,7 +30,7 @@ func (l *link) keepConnected(ctx context.Context) {
 	defer stop()
 	for told := ""; l.waitToDial(ctx); {
 		err := l.run(ctx)
-		announced, pause, over := l.ended(err)
+		announced, rest, over := l.ended(err)
 		if ctx.Err() != nil {
 			return
 		}
@@ -46,7 +47,7 @@ func (l *link) keepConnected(ctx context.Context) {
 		if over != nil {
 			d.log.Error("the events of the switch are discarded", "controller", l.address, "error", over)
 		}
-		l.rest(ctx, pause)
+		_ = pause.For(ctx, rest) // the loop ends with ctx
 	}
 }
 
@@ -62,16 +63,6 @@ func (l *link) ended(err error) (announced bool, pause time.Duration, over error
 	d.changed.Broadcast()
 	announced, l.announced = l.announced, false
 	return announced, pause, over
-}
-
-// rest is the pause before the controller is dialled again.
-func (l *link) rest(ctx context.Context, pause time.Duration) {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // waitToDial waits until the controller is to be dialled. It returns false when ctx ends.

@@ -102,11 +102,11 @@ func (c *Core) FromController(p *Peer, batch []byte) error {
 		if err != nil {
 			return err
 		}
+		if len(p.out) > maxControl {
+			return errNotReading
+		}
 	}
 	c.commands.ask()
-	if len(p.out) > maxControl {
-		return errNotReading
-	}
 	return nil
 }
 

@@ -50,9 +50,6 @@ func (c *Core) Epoch() uint64 {
 	return c.epochs[len(c.epochs)-1].epoch
 }
 
-// Live reports whether the newest epoch is open.
-func (c *Core) Live() bool { return c.live }
-
 // Held returns how many events are not acknowledged.
 func (c *Core) Held() int { return c.events.Len() }
 
