@@ -19,7 +19,8 @@ import (
 type Feed struct {
 	mu     sync.Mutex // guards what follows
 	spaces map[string]*space
-	bytes  int // of all changes
+	news   chan struct{} // closed when there is another space; nil: nobody waits for that
+	bytes  int           // of all changes
 }
 
 // The bounds of a Feed. The oldest changes are forgotten first: those of the namespace that has most of them if the
@@ -117,6 +118,10 @@ func (f *Feed) space(namespace string) *space {
 	if s == nil {
 		s = new(space)
 		f.spaces[namespace] = s
+		if f.news != nil {
+			close(f.news)
+			f.news = nil
+		}
 	}
 	return s
 }
@@ -208,7 +213,13 @@ func (f *Feed) after(namespace string, revision uint64, most int, list []committ
 	_ []committed, news <-chan struct{}, gap bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := f.space(namespace)
+	s := f.spaces[namespace]
+	if s == nil { // nothing is kept for a name that somebody only asks for
+		if f.news == nil {
+			f.news = make(chan struct{})
+		}
+		return list, f.news, false
+	}
 	next := revision + 1
 	for _, r := range s.runs {
 		if next >= r.first && next < r.next() {
@@ -327,7 +338,8 @@ func (r *Cursor) late(gap bool) (<-chan time.Time, error) {
 func (f *Feed) has(namespace string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.spaces[namespace].runs) > 0
+	s := f.spaces[namespace]
+	return s != nil && len(s.runs) > 0
 }
 
 // take converts changes.

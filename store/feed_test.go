@@ -76,6 +76,26 @@ func TestFeedOfTwoGroups(t *testing.T) {
 	}
 }
 
+// Nothing is kept for namespaces that somebody only asks for, and who waits for one is told when there is one.
+func TestFeedOfNothing(t *testing.T) {
+	f := NewFeed()
+	list, news, gap := f.after("n", 0, 10, nil)
+	f.after("m", 0, 10, nil)
+	if len(list) > 0 || gap || f.has("n") || len(f.spaces) > 0 {
+		t.Errorf("%d changes, a gap: %t, %d namespaces", len(list), gap, len(f.spaces))
+	}
+	last := uint64(0)
+	feed(f.Follow(1), "n", &last, 1, 10)
+	select {
+	case <-news:
+	default:
+		t.Error("who waits is not told of a new namespace")
+	}
+	if list, _, _ = f.after("n", 0, 10, nil); len(list) != 1 {
+		t.Errorf("%d changes of a new namespace", len(list))
+	}
+}
+
 // A feed that is full forgets the oldest changes of the largest namespace.
 func TestFeedIsBounded(t *testing.T) {
 	f := NewFeed()

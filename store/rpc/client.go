@@ -226,6 +226,7 @@ func (c *Caller) open() (*calls, error) {
 	if c.present != nil {
 		select {
 		case <-c.present.ended:
+			c.present.Close()
 		default:
 			return c.present, nil
 		}
