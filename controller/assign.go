@@ -155,9 +155,10 @@ const maxDirectory = 256 << 20
 var errUnassigned = errors.New("the system group has not assigned the switch to a group: a majority of its voters " +
 	"must run and reach each other")
 
-// askDirectory makes a request of the directory, which may be lost.
+// askDirectory makes a request of the directory, which may be lost. It does not wait, because loops of other groups
+// call it.
 func (c *Controller) askDirectory(request []byte) {
-	c.system().later(func() { c.system().core.Ask(directory.Name, request) })
+	c.system().payloads.put(0, appendRequest(nil, directory.Name, request))
 }
 
 // groupOf returns this controller's part of the group of a switch, nil if it has none. known is false if the switch is

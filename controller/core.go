@@ -42,6 +42,7 @@ type Core struct {
 	pace       pace // at the leader
 
 	waiting  []delivery                        // oldest first; one of each session at most
+	full     []delivery                        // of waiting, while execute runs: the ledger was full for them
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
 	local    map[openflow.DatapathID]*attached // those here
 	// sessions without an agent, which are told what is logged

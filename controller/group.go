@@ -259,6 +259,8 @@ func (g *group) drain() error {
 	}
 	if len(g.taken) == 0 {
 		g.taken = g.inbox.take()
+	} else { // what has come since is not taken, and its signal was perhaps the one that led here
+		g.inbox.signal()
 	}
 	for n := 0; len(g.taken) > 0; n++ {
 		if n == inboxSize {

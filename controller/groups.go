@@ -246,7 +246,10 @@ func (c *Controller) goal(s consensus.Status, row directory.Group) (goal consens
 func (g *group) change(ctx context.Context, change consensus.MemberChange) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	if err := g.node.ChangeMembers(ctx, change); err != nil && !errors.Is(err, consensus.ErrChanging) {
+	switch err := g.node.ChangeMembers(ctx, change); {
+	case errors.Is(err, consensus.ErrChanging): // an earlier change goes on; then this one is tried again
+		return nil
+	case err != nil:
 		return err
 	}
 	g.log.Info("members changed", "change", change)

@@ -215,7 +215,7 @@ func (c *Core) tellSpares(entry []byte) error {
 // Payload handles a payload of another controller.
 func (c *Core) Payload(now time.Time, from uint64, payload []byte) {
 	if len(payload) > 0 && payload[0] == requestPayload {
-		c.asked(payload[1:])
+		c.asked(from, payload[1:])
 		return
 	}
 	if len(payload) > 0 && payload[0] == digestPayload {

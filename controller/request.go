@@ -31,16 +31,20 @@ func (c *Core) Ask(app string, data []byte) {
 			c.requests = append(c.requests, request{app, data})
 		}
 	case c.role.Leader != 0:
-		b := binary.AppendUvarint([]byte{requestPayload}, uint64(len(app)))
-		c.outside.SendPayload(c.role.Leader, append(append(b, app...), data...)) // else it is lost
+		c.outside.SendPayload(c.role.Leader, appendRequest(nil, app, data)) // else it is lost
 	}
 }
 
-// asked takes a request of another controller. One that is damaged, or arrives at a controller that does not lead, is
-// dropped.
-func (c *Core) asked(payload []byte) {
+func appendRequest(dst []byte, app string, data []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, requestPayload), uint64(len(app)))
+	return append(append(dst, app...), data...)
+}
+
+// asked takes a request of another controller, or from 0 of another group of this one. One that is damaged, or arrives
+// from another controller at one that does not lead, is dropped.
+func (c *Core) asked(from uint64, payload []byte) {
 	size, n := binary.Uvarint(payload)
-	if n <= 0 || size > uint64(len(payload)-n) || !c.role.Leading {
+	if n <= 0 || size > uint64(len(payload)-n) || from != 0 && !c.role.Leading {
 		return
 	}
 	payload = payload[n:]

@@ -158,13 +158,13 @@ func outdated(session Session) bool { return !session.State().InSync }
 
 // finishWaiting ends all waiting deliveries.
 func (c *Core) finishWaiting(err error) {
-	for _, d := range c.waiting {
+	for _, d := range slices.Concat(c.waiting, c.full) {
 		if d.done != nil { // else execute, which was given up, is done with it
 			d.done(err)
 		}
 	}
 	clear(c.waiting)
-	c.waiting = c.waiting[:0]
+	c.waiting, c.full = c.waiting[:0], nil
 }
 
 // execute runs waiting events, oldest first, while the ledger has room.
@@ -173,7 +173,6 @@ func (c *Core) execute(now time.Time) {
 		return
 	}
 	i, n, kept, retries := 0, 0, 0, 0
-	var refused []delivery
 	for ; i < len(c.waiting); i++ {
 		d := &c.waiting[i]
 		relieved := c.ledger.Relieved() + 1
@@ -191,7 +190,7 @@ func (c *Core) execute(now time.Time) {
 		c.releaseImmediate()
 		if errors.Is(err, ledger.ErrFull) { // others, which send nothing to that group, go on
 			d.refused = relieved
-			refused = append(refused, *d) // behind the others, so that each has its turn
+			c.full = append(c.full, *d) // behind the others, so that each has its turn
 			continue
 		}
 		if !finished {
@@ -201,7 +200,7 @@ func (c *Core) execute(now time.Time) {
 		d.done(err)
 		d.done = nil
 	}
-	c.waiting = append(slices.Delete(c.waiting, kept, i), refused...)
+	c.waiting, c.full = append(slices.Delete(c.waiting, kept, i), c.full...), nil
 	if n > 0 {
 		crash.At(crash.BeforeReplicate)
 	}

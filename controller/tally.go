@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -113,7 +114,7 @@ const measureRest = time.Millisecond
 // group has a new leader, its counts begin at zero. Safe for concurrent use.
 func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 	t := Tally{Name: c.cfg.Name, Groups: []GroupTally{}}
-	for _, g := range c.groups.all() {
+	for i, g := range c.groups.all() {
 		var r ledger.Report
 		var counted bool
 		var term uint64
@@ -123,6 +124,9 @@ func (c *Controller) Tally(ctx context.Context) (Tally, error) {
 			term = g.core.role.Term
 			suspended = g.core.ledger.Suspended()
 		})
+		if i > 0 && errors.Is(err, errClosing) {
+			continue // it has just left the group, or begins anew
+		}
 		if err != nil {
 			return t, fmt.Errorf("actors of controller %s: %w", c.cfg.Name, err)
 		}
@@ -143,8 +147,12 @@ type Counting struct {
 
 // count makes the controller stop counting what actors do, or go on, until it ends.
 func (c *Controller) count(ctx context.Context, q Counting) error {
-	for _, g := range c.groups.all() {
-		if err := g.inLoop(ctx, func() { g.core.ledger.Count(q.On) }); err != nil {
+	for i, g := range c.groups.all() {
+		err := g.inLoop(ctx, func() { g.core.ledger.Count(q.On) })
+		if i > 0 && errors.Is(err, errClosing) {
+			continue // as in Tally
+		}
+		if err != nil {
 			return fmt.Errorf("counts of controller %s: %w", c.cfg.Name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -204,10 +205,16 @@ func (s *sampler) look(ctx context.Context) {
 
 // events returns what has happened at the controllers since the last look, as far as they keep it.
 func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Event) {
-	var mu sync.Mutex // guards list and after
+	var mu sync.Mutex // guards list, after and rested
 	var asked sync.WaitGroup
+	add := func(of Answer, events []*api.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		list = s.add(list, of, events)
+	}
+	before := maps.Clone(s.after)
 	for _, of := range all.Controllers {
-		after := s.after[of.Name]
+		after := before[of.Name]
 		if of.Status != nil && of.Status.LastEvent < after {
 			after = 0 // it was started with a clock that is behind
 		}
@@ -215,7 +222,7 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 		case of.Status == nil || of.Status.LastEvent == after:
 			continue
 		case of.Name == all.By:
-			list = s.add(list, of, s.a.c.journal.after(after))
+			add(of, s.a.c.journal.after(after))
 			continue
 		}
 		asked.Go(func() {
@@ -224,9 +231,7 @@ func (s *sampler) events(ctx context.Context, all ClusterStatus) (list []*api.Ev
 			if err != nil {
 				return // they are asked for again
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			list = s.add(list, of, r.Events)
+			add(of, r.Events)
 		})
 	}
 	asked.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/heartbeat"
 	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/ofconn"
+	"github.com/holdfast-sdn/holdfast/internal/pause"
 	"github.com/holdfast-sdn/holdfast/internal/processors"
 	"github.com/holdfast-sdn/holdfast/internal/quota"
 	"github.com/holdfast-sdn/holdfast/internal/rawconn"
@@ -74,10 +75,7 @@ func (srv *server) accept(ctx context.Context, ln net.Listener) error {
 			return fmt.Errorf("southbound: listener for switches: %w", err)
 		case err != nil: // such as too many open files; the sessions continue
 			srv.incidents.Warn("accept", "cannot accept switches; trying again", "error", err)
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
-			}
+			_ = pause.For(ctx, 100*time.Millisecond) // the loop ends with ctx
 			continue
 		}
 		c := srv.newConn(nc)
