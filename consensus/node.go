@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -365,6 +366,20 @@ func (n *Node) Propose(term uint64, data []byte, early ...uint64) error {
 // Raft's messages.
 func (n *Node) SendPayload(member uint64, payload []byte) bool {
 	return n.host.SendPayload(n.cfg.Group, wire.ControllerOf(member), payload)
+}
+
+// Controllers returns the controllers that have a replica of the group now, in order; none after the node has ended.
+// Safe for concurrent use.
+func (n *Node) Controllers() []uint64 {
+	h := n.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []uint64
+	for id := range h.members[n.cfg.Group] {
+		list = append(list, wire.ControllerOf(id))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Close stops the node at once, without transferring the leadership; see HandOver. The other nodes of the Host

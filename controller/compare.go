@@ -1,10 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -111,7 +111,7 @@ func (c *Core) digested(index, sum uint64) {
 		return
 	}
 	c.comparison.sums[c.cfg.ID] = sum
-	for _, id := range slices.Sorted(maps.Keys(c.cfg.Names)) {
+	for _, id := range c.members {
 		if id != c.cfg.ID {
 			c.tellDigest(id)
 		}
@@ -126,7 +126,7 @@ func (c *Core) tellDigest(to uint64) {
 
 // heardDigest takes the digest of another replica. One that has begun anew is told this one's again.
 func (c *Core) heardDigest(from uint64, b []byte) {
-	if _, member := c.cfg.Names[from]; !member || len(b) != 16 {
+	if !slices.Contains(c.members, from) || len(b) != 16 {
 		return
 	}
 	index, sum, now := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), &c.comparison
@@ -157,11 +157,13 @@ func (c *Core) judge() {
 	}
 	by := map[uint64][]string{}
 	for id, sum := range now.sums {
-		by[sum] = append(by[sum], c.cfg.Names[id])
+		if slices.Contains(c.members, id) {
+			by[sum] = append(by[sum], cmp.Or(c.cfg.Names[id], fmt.Sprint("id ", id)))
+		}
 	}
 	for sum, names := range by {
 		slices.Sort(names)
-		majority := len(names) > len(c.cfg.Names)/2
+		majority := len(names) > len(c.members)/2
 		switch {
 		case sum == mine && !majority:
 		case sum == mine:

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/app"
@@ -54,6 +56,43 @@ func (s *testCluster) intact() {
 		}
 		return true
 	})
+}
+
+// Replicas that have come later are compared, and those that have left are not.
+func TestPresentMembersAreCompared(t *testing.T) {
+	s := newStand(t, CoreConfig{ID: 1, Names: map[uint64]string{1: "c1", 2: "c2", 3: "c3"}})
+	var told []uint64
+	s.send = func(member uint64, payload []byte) bool {
+		if payload[0] == digestPayload {
+			told = append(told, member)
+		}
+		return true
+	}
+	s.members = []uint64{1, 4, 5, 6, 7}
+	s.ok(s.core.Tick(s.now))
+	hear := func(from, sum uint64) {
+		s.core.heardDigest(from, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 10), sum))
+	}
+	now := &s.core.comparison
+	s.core.digested(10, 77)
+	if !slices.Equal(told, []uint64{4, 5, 6, 7}) {
+		t.Errorf("told %d", told)
+	}
+	hear(2, 77)
+	hear(3, 77)
+	if hear(4, 77); now.known {
+		t.Error("two of five are a majority")
+	}
+	if hear(5, 77); !now.equal {
+		t.Error("three of five are no majority")
+	}
+	s.core.digested(20, 88)
+	for from := range uint64(5) {
+		s.core.heardDigest(from+2, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 20), 99))
+	}
+	if now.err == nil {
+		t.Error("a replica that differs from four of five is not told")
+	}
 }
 
 // A follower whose state differs begins anew and is equal afterwards; and so is one that leads when it is found out,

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/api"
@@ -41,6 +43,7 @@ type Core struct {
 	comparison comparison
 	pace       pace // at the leader
 
+	members  []uint64                          // controllers that have a replica, as of the last Tick
 	waiting  []delivery                        // oldest first; one of each session at most
 	full     []delivery                        // of waiting, while execute runs: the ledger was full for them
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
@@ -111,13 +114,15 @@ type Outside interface {
 	Reassign(s Session, to ledger.Assignment)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
+	// Members returns the controllers that have a replica of the group now, in order; nothing if that is not known.
+	Members() []uint64
 }
 
 // CoreConfig makes a Core.
 type CoreConfig struct {
 	Name          string
 	ID            uint64            // of this member, for status
-	Names         map[uint64]string // of the members, for status
+	Names         map[uint64]string // of the controllers that have a replica of the group at first
 	Applications  []ledger.Application
 	Limits        ledger.Limits
 	SwitchTimeout time.Duration    // without any connection, a switch is reported down
@@ -164,6 +169,7 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	}
 	c := &Core{
 		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l, traces: traces{to: cfg.Tracer, group: cfg.Group},
+		members:  slices.Sorted(maps.Keys(cfg.Names)),
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
@@ -459,6 +465,9 @@ func (c *Core) nextTick() time.Time {
 // long enough. See NextTick.
 func (c *Core) Tick(now time.Time) error {
 	c.ticked = now
+	if members := c.outside.Members(); len(members) > 0 {
+		c.members = members
+	}
 	c.noticeLeader(now)
 	c.deferElection(now)
 	c.follower.Tick(now)

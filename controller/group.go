@@ -363,6 +363,8 @@ func (o outside) Reassign(s Session, to ledger.Assignment) {
 	}
 }
 
+func (o outside) Members() []uint64 { return o.g.node.Controllers() }
+
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 
 func (o outside) Audit(index uint64, entry []byte) error {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -312,6 +313,9 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 	link := r.n.members[member]
 	return link != nil && link.sendPayload(uint64(r.g.number), payload)
 }
+
+// Members implements controller.Outside.
+func (r *replica) Members() []uint64 { return slices.Sorted(maps.Keys(r.g.members)) }
 
 // SendFrame implements controller.Outside.
 func (r *replica) SendFrame(to uint64, frame []byte) {
