@@ -191,6 +191,7 @@ func (c *Core) execute(now time.Time) {
 		if errors.Is(err, ledger.ErrFull) { // others, which send nothing to that group, go on
 			d.refused = relieved
 			c.full = append(c.full, *d) // behind the others, so that each has its turn
+			d.done = nil
 			continue
 		}
 		if !finished {
