@@ -97,15 +97,24 @@ func (n *Node) Transfer(ctx context.Context, to uint64) error {
 }
 
 // Drain makes this member transfer the leadership, if it has it, and become leader again only if no other member has
-// led for ten election timeouts. That holds until the node is closed. Drain waits until another member leads.
+// led for ten election timeouts. That holds until the node is closed. Drain waits until another member leads. If none
+// does before ctx ends, the member is not drained; it may lose the leadership to one to which it was on its way.
 func (n *Node) Drain(ctx context.Context) error {
-	return n.await(ctx, (*Core).beginDrain, func(c *Core) (bool, error) {
+	err := n.await(ctx, (*Core).beginDrain, func(c *Core) (bool, error) {
 		done, err := c.givenAway()
 		if err != nil {
 			c.election.drained = false
 		}
 		return done, err
 	})
+	if err != nil && ctx.Err() != nil { // nobody looks any more whether all decline
+		_ = n.inbox.call(func(c *Core) { // refused only when the node has stopped
+			if c.state == raft.StateLeader {
+				c.election.drained = false
+			}
+		})
+	}
+	return err
 }
 
 // DeferElection makes this member leave the leadership to others that can take it, while on is true. It does not wait.
