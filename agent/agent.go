@@ -192,16 +192,17 @@ func (a *Agent) tick(ctx context.Context) {
 	beat, tick := time.NewTicker(a.cfg.Heartbeat/heartbeat.Ticks), time.NewTicker(a.cfg.EchoInterval/turns)
 	defer beat.Stop()
 	defer tick.Stop()
-	crowd := processors.CrowdEvery(a.cfg.Heartbeat / heartbeat.Ticks / 2) // once in each beat
+	var crowd processors.Lookout
 	var list []*device
 	for turn := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
+			crowd.Look()
 			list = a.list(list[:0])
 			for _, d := range list {
-				d.beat(crowd)
+				d.beat(crowd.Crowd)
 			}
 		case <-tick.C:
 			list = a.list(list[:0])

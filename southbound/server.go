@@ -161,7 +161,7 @@ func (srv *server) tick(ctx context.Context) {
 	defer echo.Stop()
 	defer tick.Stop()
 	defer beat.Stop()
-	crowd := processors.CrowdEvery(srv.cfg.Heartbeat / heartbeat.Ticks / 2) // once in each beat
+	var crowd processors.Lookout
 	for turn := 0; ; {
 		do := (*conn).tick
 		select {
@@ -175,7 +175,8 @@ func (srv *server) tick(ctx context.Context) {
 				}
 			}
 		case <-beat.C:
-			do = func(c *conn) { c.beat(crowd) }
+			crowd.Look()
+			do = func(c *conn) { c.beat(crowd.Crowd) }
 		case <-tick.C:
 		}
 		for _, c := range srv.conns() {

@@ -53,8 +53,8 @@ type Seen struct {
 	Sent    bool // this end has sent something
 	Heard   bool // it has heard something
 	Reading bool // it reads: otherwise it cannot know whether the other end is silent
-	// Crowd returns how many times as long as on a quiet machine this end may wait for a processor, at least 1. It is
-	// asked when half of the time has passed after which the other end counts as lost; nil: nobody knows. See package
+	// Crowd returns how many times as long as on a quiet machine this end may wait for a processor; 0: not known yet.
+	// It is asked from half of the time on after which the other end counts as lost; nil: nobody knows. See package
 	// processors.
 	Crowd func() int
 }
@@ -109,10 +109,10 @@ func (m *Monitor) patience(crowd func() int) int {
 	if crowd == nil || m.quiet < patience/2 {
 		return patience
 	}
-	if n := crowd(); m.crowd == 0 || n < m.crowd {
+	if n := crowd(); m.crowd == 0 || n > 0 && n < m.crowd {
 		m.crowd = n
 	}
-	return min(patience*m.crowd, Missed*Ticks<<maxDoublings)
+	return min(patience*max(1, m.crowd), Missed*Ticks<<maxDoublings)
 }
 
 // Lost is called when another monitor of the pair has found that the other end is lost. The next call of Tick is for a

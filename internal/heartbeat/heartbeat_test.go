@@ -89,6 +89,8 @@ func TestCrowdExcusesSilence(t *testing.T) {
 		want   int
 	}{
 		"none":         {[]int{1}, base},
+		"not known":    {[]int{0}, base},
+		"known later":  {[]int{0, 5, 0, 6}, 5 * base},
 		"all the time": {[]int{5}, 5 * base},
 		"large":        {[]int{1000}, most},
 		"growing":      {[]int{5, 6, 1000}, 5 * base},

@@ -30,6 +30,27 @@ func every(interval time.Duration, look func() int) func() int {
 	}
 }
 
+// Lookout has Crowd for a goroutine that asks for it in rounds, and has locks then: it looks between two rounds, if
+// somebody has asked in the first one. The zero value is ready to use. It is for one goroutine.
+type Lookout struct {
+	asked bool
+	seen  int
+}
+
+// Look begins a round.
+func (l *Lookout) Look() {
+	l.seen = 0
+	if l.asked {
+		l.asked, l.seen = false, Crowd()
+	}
+}
+
+// Crowd returns what was seen before this round; 0: nothing, because nobody had asked. It does not wait.
+func (l *Lookout) Crowd() int {
+	l.asked = true
+	return l.seen
+}
+
 // Crowd returns how many threads of all processes of this machine run or wait for a processor, for each of its
 // processors, rounded up: so many times as long as on a quiet machine takes what one of them does. It is 1 if these are
 // no crowd, or if the system does not say. It takes 20 µs, or what a container needs that imitates /proc.

@@ -56,6 +56,21 @@ func TestCrowdOfThisMachine(t *testing.T) {
 	await.Until(t, "a crowd", func() bool { return Crowd() >= crowded })
 }
 
+// A lookout looks only after somebody has asked, and between the rounds.
+func TestLookout(t *testing.T) {
+	var l Lookout
+	for _, asks := range []bool{true, true, false, true} {
+		before := l.asked
+		l.Look()
+		if seen := l.seen > 0; seen != before {
+			t.Errorf("it has looked: %t, and somebody had asked: %t", seen, before)
+		}
+		if asks && l.Crowd() != l.seen {
+			t.Error("it says something else than it has seen")
+		}
+	}
+}
+
 // Those who ask in the same interval share a look.
 func TestCrowdEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
