@@ -95,6 +95,7 @@ type Ready struct {
 	Updates  []Update          // hand to the owner; call Taken when it has taken one, and Delivered for entries
 	Members  map[uint64]string // if not nil: the new members
 	Gone     []uint64          // with Members: former members
+	Voters   []uint64          // with Members: those that vote
 	Elect    time.Duration     // if positive: call Elect after that time
 	Relief   uint64            // if not 0: the leadership moves to that member, because the disk of this one is slow
 	Stalled  uint64            // if not 0: the leadership moves to that member, because the owner takes no updates

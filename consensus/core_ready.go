@@ -82,6 +82,7 @@ func (c *Core) Ready() Ready {
 	if c.members.changed {
 		c.members.changed = false
 		out.Members, out.Gone = c.members.addresses(), c.members.now().gone
+		out.Voters = slices.Clone(c.members.conf().Voters)
 	}
 	out.Relief, c.relief.to = c.relief.to, 0
 	out.Stalled, c.stall.to = c.stall.to, 0

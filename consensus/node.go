@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +32,7 @@ type Node struct {
 	compacts atomic.Bool              // a snapshot is being written
 	founded  atomic.Bool              // this member is one of the first, and has known no leader
 	vouches  atomic.Pointer[[]uint64] // what Core.Vouches returned last
+	present  atomic.Pointer[Present]
 	helpers  sync.WaitGroup
 	done     chan struct{} // closed when everything has ended
 
@@ -60,6 +63,7 @@ func newNode(h *Host, cfg GroupConfig, log *slog.Logger, core *Core) *Node {
 	}
 	n.elect.Stop()
 	n.vouches.Store(new([]uint64))
+	n.present.Store(new(Present))
 	return n
 }
 
@@ -212,6 +216,7 @@ func (n *Node) ready() {
 		n.queue(rd.Updates)
 		if rd.Members != nil {
 			n.host.changed(n.cfg.Group, dialed(n.addresses(rd.Members)), rd.Gone)
+			n.present.Store(&Present{controllersOf(maps.Keys(rd.Members)), controllersOf(slices.Values(rd.Voters))})
 		}
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
@@ -368,14 +373,19 @@ func (n *Node) SendPayload(member uint64, payload []byte) bool {
 	return n.host.SendPayload(n.cfg.Group, wire.ControllerOf(member), payload)
 }
 
-// Controllers returns the controllers that have a replica of the group now, in order; none after the node has ended.
-// Safe for concurrent use.
-func (n *Node) Controllers() []uint64 {
-	h := n.host
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var list []uint64
-	for id := range h.members[n.cfg.Group] {
+// Present is which controllers have a replica of a group, in order.
+type Present struct {
+	Controllers []uint64
+	Voters      []uint64 // those of them that vote, or will when a change of the members is complete
+}
+
+// Present returns who is present now; nobody if the node does not know yet. Safe for concurrent use. The result must
+// not be modified.
+func (n *Node) Present() Present { return *n.present.Load() }
+
+// controllersOf returns the controllers of replicas, in order.
+func controllersOf(replicas iter.Seq[uint64]) (list []uint64) {
+	for id := range replicas {
 		list = append(list, wire.ControllerOf(id))
 	}
 	slices.Sort(list)

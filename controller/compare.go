@@ -111,7 +111,7 @@ func (c *Core) digested(index, sum uint64) {
 		return
 	}
 	c.comparison.sums[c.cfg.ID] = sum
-	for _, id := range c.members {
+	for _, id := range c.present.Controllers {
 		if id != c.cfg.ID {
 			c.tellDigest(id)
 		}
@@ -126,7 +126,7 @@ func (c *Core) tellDigest(to uint64) {
 
 // heardDigest takes the digest of another replica. One that has begun anew is told this one's again.
 func (c *Core) heardDigest(from uint64, b []byte) {
-	if !slices.Contains(c.members, from) || len(b) != 16 {
+	if !slices.Contains(c.present.Controllers, from) || len(b) != 16 {
 		return
 	}
 	index, sum, now := binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), &c.comparison
@@ -157,13 +157,13 @@ func (c *Core) judge() {
 	}
 	by := map[uint64][]string{}
 	for id, sum := range now.sums {
-		if slices.Contains(c.members, id) {
+		if slices.Contains(c.present.Voters, id) {
 			by[sum] = append(by[sum], cmp.Or(c.cfg.Names[id], fmt.Sprint("id ", id)))
 		}
 	}
 	for sum, names := range by {
 		slices.Sort(names)
-		majority := len(names) > len(c.members)/2
+		majority := len(names) > len(c.present.Voters)/2
 		switch {
 		case sum == mine && !majority:
 		case sum == mine:

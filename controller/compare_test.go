@@ -68,18 +68,20 @@ func TestPresentMembersAreCompared(t *testing.T) {
 		}
 		return true
 	}
-	s.members = []uint64{1, 4, 5, 6, 7}
+	s.present.Voters = []uint64{1, 4, 5, 6, 7}
+	s.present.Controllers = append(s.present.Voters, 8) // a learner, which counts for nothing
 	s.ok(s.core.Tick(s.now))
 	hear := func(from, sum uint64) {
 		s.core.heardDigest(from, binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 10), sum))
 	}
 	now := &s.core.comparison
 	s.core.digested(10, 77)
-	if !slices.Equal(told, []uint64{4, 5, 6, 7}) {
+	if !slices.Equal(told, []uint64{4, 5, 6, 7, 8}) {
 		t.Errorf("told %d", told)
 	}
 	hear(2, 77)
 	hear(3, 77)
+	hear(8, 77)
 	if hear(4, 77); now.known {
 		t.Error("two of five are a majority")
 	}

@@ -43,7 +43,7 @@ type Core struct {
 	comparison comparison
 	pace       pace // at the leader
 
-	members  []uint64                          // controllers that have a replica, as of the last Tick
+	present  consensus.Present                 // as of the last Tick
 	waiting  []delivery                        // oldest first; one of each session at most
 	full     []delivery                        // of waiting, while execute runs: the ledger was full for them
 	sessions map[openflow.DatapathID]*attached // in use: those here, and as the leader also proxies, see path.go
@@ -114,8 +114,8 @@ type Outside interface {
 	Reassign(s Session, to ledger.Assignment)
 	// DeferElection sets whether this member defers its election.
 	DeferElection(on bool)
-	// Members returns the controllers that have a replica of the group now, in order; nothing if that is not known.
-	Members() []uint64
+	// Present returns which controllers have a replica of the group now; nobody if that is not known.
+	Present() consensus.Present
 }
 
 // CoreConfig makes a Core.
@@ -167,9 +167,10 @@ func NewCore(cfg CoreConfig, outside Outside) (*Core, error) {
 	if cfg.SnapshotEvery <= 0 {
 		cfg.SnapshotEvery = 200_000
 	}
+	first := slices.Sorted(maps.Keys(cfg.Names))
 	c := &Core{
-		cfg: cfg, log: cfg.Logger, outside: outside, ledger: l, traces: traces{to: cfg.Tracer, group: cfg.Group},
-		members:  slices.Sorted(maps.Keys(cfg.Names)),
+		present: consensus.Present{Controllers: first, Voters: first},
+		cfg:     cfg, log: cfg.Logger, outside: outside, ledger: l, traces: traces{to: cfg.Tracer, group: cfg.Group},
 		sessions: map[openflow.DatapathID]*attached{}, hearing: map[openflow.DatapathID]*attached{},
 		absent: map[openflow.DatapathID]time.Time{}, held: map[openflow.DatapathID]*attached{},
 		local:  map[openflow.DatapathID]*attached{},
@@ -465,8 +466,8 @@ func (c *Core) nextTick() time.Time {
 // long enough. See NextTick.
 func (c *Core) Tick(now time.Time) error {
 	c.ticked = now
-	if members := c.outside.Members(); len(members) > 0 {
-		c.members = members
+	if present := c.outside.Present(); len(present.Voters) > 0 {
+		c.present = present
 	}
 	c.noticeLeader(now)
 	c.deferElection(now)

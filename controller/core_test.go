@@ -38,7 +38,7 @@ type stand struct {
 	proposeErr, compactErr, auditErr error
 
 	send    func(member uint64, payload []byte) bool // nil: nothing can be sent
-	members []uint64                                 // nil: those of the configuration
+	present consensus.Present                        // nobody: those of the configuration
 
 	trace []string // what sessions were told, and which of their events were taken, in order
 }
@@ -103,7 +103,7 @@ func (s *stand) Reassign(session Session, to ledger.Assignment) {
 	s.note("switch %s reassigned to group %d, version %d", session.Switch(), to.Group, to.Version)
 }
 
-func (s *stand) Members() []uint64 { return s.members }
+func (s *stand) Present() consensus.Present { return s.present }
 
 func (s *stand) DeferElection(on bool) { s.note("defer election %t", on) }
 

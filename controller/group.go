@@ -363,7 +363,7 @@ func (o outside) Reassign(s Session, to ledger.Assignment) {
 	}
 }
 
-func (o outside) Members() []uint64 { return o.g.node.Controllers() }
+func (o outside) Present() consensus.Present { return o.g.node.Present() }
 
 func (o outside) DeferElection(on bool) { o.g.node.DeferElection(on) }
 

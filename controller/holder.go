@@ -25,7 +25,7 @@ func (c *Core) awaitsHolder(now time.Time, s Session) bool {
 	if !known || !r.Live || r.Closed || now.Sub(c.leads) >= holderPatience {
 		return false
 	}
-	return !c.leader.Linked(len(c.members)-1, now.Add(-linksPatience))
+	return !c.leader.Linked(len(c.present.Voters)-1, now.Add(-linksPatience))
 }
 
 // standAside makes a session of the leader a spare until a holder is found, or awaitsHolder reports false.

@@ -226,6 +226,7 @@ func TestGivenUpWithinTurn(t *testing.T) {
 	hangs, returns := make(chan struct{}), make(chan struct{})
 	s.app.each = func(_ *ledger.Tx, in *ledger.Input) {
 		if in.Switch == 2 {
+			s.core.full = append(s.core.full, delivery{done: func(err error) { s.note("3: not taken, %v", err) }})
 			close(hangs)
 			<-returns
 			runtime.Goexit() // as the watchdog ends a goroutine that was given up
@@ -241,7 +242,8 @@ func TestGivenUpWithinTurn(t *testing.T) {
 	close(returns)
 	turn.Wait()
 	ends := slices.DeleteFunc(s.trace[before:], func(e string) bool { return strings.Contains(e, ": closed") })
-	if !slices.Equal(ends, []string{"1: taken", "2: not taken, " + errRenewed.Error()}) {
+	if !slices.Equal(ends, []string{"1: taken", "2: not taken, " + errRenewed.Error(),
+		"3: not taken, " + errRenewed.Error()}) { // the ledger had no room for 3
 		t.Errorf("deliveries end with %q", ends)
 	}
 }

@@ -39,7 +39,7 @@ type image struct {
 // snapshot. So a replica that differs does not store what it has. Without an outcome for long, a state is stored
 // nevertheless.
 func (c *Core) compact() error {
-	now, several := &c.comparison, len(c.members) > 1
+	now, several := &c.comparison, len(c.present.Controllers) > 1
 	switch {
 	case c.encoding != nil:
 		return nil

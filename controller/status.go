@@ -323,7 +323,7 @@ func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbo
 	remedy := "give it the addresses of " + strings.Join(names, ", ") +
 		" (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
 	switch {
-	case sessions > 1 || len(c.cfg.Names) < 2:
+	case sessions > 1 || len(c.present.Controllers) < 2:
 	case st.Peer == southbound.Bundles && out.Guarantee == "exactly-once":
 		out.Guarantee = "at-most-once"
 		out.Why = "it is connected to " + name + " only, and the events that " + name + " holds are lost if it dies: " +

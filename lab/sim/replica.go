@@ -314,8 +314,11 @@ func (r *replica) SendPayload(member uint64, payload []byte) bool {
 	return link != nil && link.sendPayload(uint64(r.g.number), payload)
 }
 
-// Members implements controller.Outside.
-func (r *replica) Members() []uint64 { return slices.Sorted(maps.Keys(r.g.members)) }
+// Present implements controller.Outside.
+func (r *replica) Present() consensus.Present {
+	all := slices.Sorted(maps.Keys(r.g.members))
+	return consensus.Present{Controllers: all, Voters: all}
+}
 
 // SendFrame implements controller.Outside.
 func (r *replica) SendFrame(to uint64, frame []byte) {
