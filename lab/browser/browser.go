@@ -47,7 +47,18 @@ type Page struct {
 	last     int
 	waiting  map[int]chan reply
 	problems []string // at most maxProblems
+	changes  int      // what was not loaded because of networkChanged
 }
+
+// networkChanged is why the browser gives up what it loads when the machine gets or loses an interface or an address,
+// as it does when a test beside has a lab. It is no problem of the page.
+const networkChanged = "net::ERR_NETWORK_CHANGED"
+
+// maxLoads is how often Go opens a page that is given up because of networkChanged.
+const maxLoads = 20
+
+// patience is how long the browser may take for an answer. Until waits for half of it.
+const patience = 2 * time.Minute
 
 const (
 	maxProblems = 100
@@ -163,7 +174,10 @@ func (p *Page) receive() {
 			delete(p.waiting, m.ID)
 			to <- m.reply
 		}
-		if problem := problemOf(m.Method, m.Params); problem != "" && len(p.problems) < maxProblems {
+		switch problem := problemOf(m.Method, m.Params); {
+		case strings.Contains(problem, networkChanged):
+			p.changes++
+		case problem != "" && len(p.problems) < maxProblems:
 			p.problems = append(p.problems, problem)
 		}
 		p.mu.Unlock()
@@ -195,6 +209,8 @@ func (p *Page) Problems() []string {
 
 // do executes a command of the protocol.
 func (p *Page) do(method string, params map[string]any, result any) error {
+	ctx, cancel := context.WithTimeoutCause(p.ctx, patience, errors.New("the browser gives no answer"))
+	defer cancel()
 	p.mu.Lock()
 	p.last++
 	id, answer := p.last, make(chan reply, 1)
@@ -208,7 +224,7 @@ func (p *Page) do(method string, params map[string]any, result any) error {
 	}
 	text, err := json.Marshal(m)
 	if err == nil {
-		err = p.ws.Write(p.ctx, websocket.MessageText, text)
+		err = p.ws.Write(ctx, websocket.MessageText, text)
 	}
 	p.mu.Unlock()
 	if err != nil {
@@ -225,13 +241,30 @@ func (p *Page) do(method string, params map[string]any, result any) error {
 		return json.Unmarshal(r.Result, result)
 	case <-p.read:
 		return fmt.Errorf("%s: the browser has ended", method)
-	case <-p.ctx.Done():
-		return fmt.Errorf("%s: %w", method, p.ctx.Err())
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", method, context.Cause(ctx))
 	}
 }
 
-// Go opens a URL.
+// Go opens a URL, and waits until the page and all that it names are loaded.
 func (p *Page) Go(url string) error {
+	for range maxLoads {
+		before := p.changed()
+		err := p.load(url)
+		if err != nil && !strings.Contains(err.Error(), networkChanged) {
+			return err
+		}
+		if err == nil && p.changed() == before {
+			return nil
+		}
+		if err := p.load("about:blank"); err != nil { // from there a URL with a fragment is loaded, too
+			return err
+		}
+	}
+	return fmt.Errorf("open %s: the network of this machine has changed %d times meanwhile", url, maxLoads)
+}
+
+func (p *Page) load(url string) error {
 	var r struct{ ErrorText string }
 	if err := p.do("Page.navigate", map[string]any{"url": url}, &r); err != nil {
 		return err
@@ -239,7 +272,13 @@ func (p *Page) Go(url string) error {
 	if r.ErrorText != "" {
 		return fmt.Errorf("open %s: %s", url, r.ErrorText)
 	}
-	return nil
+	return p.Until(`document.readyState === "complete"`)
+}
+
+func (p *Page) changed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.changes
 }
 
 // Eval evaluates an expression of JavaScript, waits if it is a promise, and decodes its value into result.
@@ -261,10 +300,25 @@ func (p *Page) Eval(expression string, result any) error {
 	return json.Unmarshal(r.Result.Value, result)
 }
 
-// Until waits until an expression is true. The page looks at it for each frame.
+// Until waits until an expression is true. If it does not become true, the error has the document and its problems.
 func (p *Page) Until(expression string) error {
-	return p.Eval(`new Promise(done => { const look = () => { try { if (`+expression+`) return done(true) } catch {}
-		setTimeout(look, 10) }; look() })`, nil)
+	var seen struct {
+		Done     bool
+		Document string
+	}
+	err := p.Eval(fmt.Sprintf(`new Promise(done => { const began = Date.now(), look = () => {
+		try { if (%s) return done({done: true}) } catch {}
+		if (Date.now() - began < %d) return setTimeout(look, 10)
+		done({document: document.location.href + document.documentElement.outerHTML.slice(0, 4000)}) }; look() })`,
+		expression, (patience/2).Milliseconds()), &seen)
+	if err != nil {
+		return fmt.Errorf("wait until %s: %w", expression, err)
+	}
+	if !seen.Done {
+		return fmt.Errorf("wait until %s: it is not, after %v; problems %q; %s", expression, patience/2, p.Problems(),
+			seen.Document)
+	}
+	return nil
 }
 
 // Busy is how long the page has used a processor, which does not depend on what else the machine does.
