@@ -23,6 +23,7 @@ import (
 const (
 	flushSize  = 256 << 10 // bytes of records that are written at once; a larger record is written alone
 	maxReserve = 4         // old segments that are kept for reuse
+	lengthSize = 8         // of the field with which a record begins; 0 is the end of the log
 )
 
 // segmentSize is the length at which the next segment begins. The setting of etcd's own log is used only if it is less,
@@ -61,7 +62,7 @@ type appender struct {
 	datasync datasync  // of the file, if fsync
 	seq      uint64
 	end      int64    // of the records in it
-	zeros    int64    // from end to here are zeros; in a reused segment old data follow
+	reused   bool     // old data follow the records, behind zeros of lengthSize; else only zeros follow
 	reserve  []string // old segments for reuse, under temporary names
 }
 
@@ -88,7 +89,7 @@ func (a *appender) open(list []segment, l *loaded) error {
 		return err
 	}
 	s := list[len(list)-1]
-	a.segments, a.owner, a.crc, a.seq, a.end, a.zeros = list, l.owner, l.crc, s.seq, l.end, math.MaxInt64
+	a.segments, a.owner, a.crc, a.seq, a.end = list, l.owner, l.crc, s.seq, l.end
 	if a.current = noGroup; l.current != nil {
 		a.current = l.current.id
 	}
@@ -197,14 +198,14 @@ func entryHead(e *raftpb.Entry) []byte {
 func (a *appender) record(typ int64, head, data []byte) {
 	a.crc = crc32.Update(crc32.Update(a.crc, castagnoli, head), castagnoli, data)
 	start := len(a.buf)
-	b := append(a.buf, make([]byte, 8)...)
+	b := append(a.buf, make([]byte, lengthSize)...)
 	b = protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), uint64(typ))
 	b = protowire.AppendVarint(protowire.AppendTag(b, 2, protowire.VarintType), uint64(a.crc))
 	if head != nil {
 		b = protowire.AppendVarint(protowire.AppendTag(b, 3, protowire.BytesType), uint64(len(head)+len(data)))
 	}
 	b = append(append(b, head...), data...)
-	length := uint64(len(b) - start - 8)
+	length := uint64(len(b) - start - lengthSize)
 	if padding := -length & 7; padding > 0 {
 		b = append(b, make([]byte, padding)...)
 		length |= (0x80 | padding) << 56
@@ -216,15 +217,10 @@ func (a *appender) record(typ int64, head, data []byte) {
 // flush writes the buffer.
 func (a *appender) flush() error {
 	to := a.end + int64(len(a.buf))
-	if err := a.clear(to); err != nil {
-		return err
-	}
-	at := int64(0)
-	if a.prompt {
-		at = int64(writePrompt(a.file, a.buf, a.end))
-	}
-	if _, err := a.file.WriteAt(a.buf[at:], a.end+at); err != nil {
-		return err
+	for _, w := range a.writes() {
+		if err := a.write(w.data, w.at); err != nil {
+			return err
+		}
 	}
 	a.end, a.dirty = to, true
 	if a.buf = a.buf[:0]; cap(a.buf) > 4*flushSize {
@@ -233,27 +229,36 @@ func (a *appender) flush() error {
 	return nil
 }
 
-var blank [flushSize]byte
+// write is one of the writes of a flush.
+type write struct {
+	data []byte
+	at   int64
+}
 
-// clear zeros the content of a reused segment beyond the end of the next write. If that write is torn, zeros follow as
-// in a new segment, and nothing that looks like a record.
-func (a *appender) clear(to int64) error {
-	for a.zeros < to+8 {
-		info, err := a.file.Stat()
-		if err != nil {
-			return err
-		}
-		n := min(info.Size()-a.zeros, int64(len(blank)))
-		if n <= 0 {
-			a.zeros = math.MaxInt64
-			break
-		}
-		if _, err := a.file.WriteAt(blank[:n], a.zeros); err != nil {
-			return err
-		}
-		a.zeros += n
+// writes returns the writes of a flush, in their order. In a reused segment the length of the first record is the last,
+// over zeros, and zeros are written where the next one will be. So wherever they are cut off, the log ends with a whole
+// record, and nothing of the old content seems to follow.
+func (a *appender) writes() [2]write {
+	if !a.reused {
+		return [2]write{{a.buf, a.end}}
 	}
-	return nil
+	n := len(a.buf)
+	a.buf = append(a.buf, make([]byte, lengthSize)...)
+	all := a.buf
+	a.buf = all[:n]
+	return [2]write{{all[lengthSize:], a.end + lengthSize}, {all[:lengthSize], a.end}}
+}
+
+func (a *appender) write(b []byte, at int64) error {
+	if a.prompt {
+		n := writePrompt(a.file, b, at)
+		b, at = b[n:], at+int64(n)
+	}
+	if len(b) == 0 {
+		return nil
+	}
+	_, err := a.file.WriteAt(b, at)
+	return err
 }
 
 // sync makes all records durable.
@@ -313,9 +318,9 @@ func (a *appender) cut() error {
 // begin creates the next segment, atomically with its first records.
 func (a *appender) begin(more func() error) error {
 	path := filepath.Join(a.dir, "next"+temporary)
-	a.zeros = math.MaxInt64
-	if n := len(a.reserve); n > 0 {
-		path, a.reserve, a.zeros = a.reserve[n-1], a.reserve[:n-1], 0
+	n := len(a.reserve)
+	if a.reused = n > 0; a.reused {
+		path, a.reserve = a.reserve[n-1], a.reserve[:n-1]
 	}
 	var err error
 	if a.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {

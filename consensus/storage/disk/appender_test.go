@@ -121,7 +121,7 @@ func TestSegmentsAreWrittenAgain(t *testing.T) {
 		must(t, d.Save([]storage.Batch{{Snapshot: snapshot(1, 1, ""), Hard: hard(1, 0, 1)}}))
 		again := 0 // number of writes into old segments
 		for i := uint64(2); i < 200; i++ {
-			if d.wal.zeros < d.wal.end+flushSize {
+			if d.wal.reused {
 				again++
 			}
 			must(t, d.Save([]storage.Batch{{Entries: entries(1, i, 1, 40_000), Hard: hard(1, 0, i-1)}}))
@@ -130,7 +130,7 @@ func TestSegmentsAreWrittenAgain(t *testing.T) {
 				must(t, d.WriteSnapshot(0, *s))
 				must(t, d.Save([]storage.Batch{{Compact: s}}))
 			}
-			if i%60 == 0 && !fsync {
+			if d.wal.reused && again%60 == 0 {
 				cutOff(t, d, i)
 			}
 		}
@@ -156,23 +156,33 @@ func cutOff(t *testing.T, d *Disk, last uint64) {
 	w.buf = nil
 	e := entries(1, last+1, 1, 40_000)[0]
 	w.record(wal.EntryType, entryHead(e), e.Data)
-	must(t, d.wal.clear(w.end+int64(len(w.buf)))) // happens before the write
-	before := t.TempDir()
+	before, writes := t.TempDir(), w.writes()
 	must(t, os.CopyFS(before, os.DirFS(d.dir)))
-	for _, n := range []int{0, 8, 100, 4096, 20_000, len(w.buf) - 8000} {
-		f, err := os.OpenFile(filepath.Join(before, "wal", tail), os.O_RDWR, 0)
-		must(t, err)
-		_, err = f.WriteAt(w.buf[:n], w.end)
-		must(t, err)
-		must(t, f.Close())
+	cut := func(part string, end uint64) {
 		torn := t.TempDir()
 		must(t, os.CopyFS(torn, os.DirFS(before)))
 		got, saved := open(t, torn, quiet())
-		if end := saved.Snapshot.Index() + uint64(len(saved.Entries)); end != last {
-			t.Errorf("a write cut off after %d bytes: the log ends at %d, and %d was saved", n, end, last)
+		if is := saved.Snapshot.Index() + uint64(len(saved.Entries)); is != end {
+			t.Errorf("with %s of the next entry the log ends at %d, not at %d", part, is, end)
 		}
 		got.kill(t)
 	}
+	f, err := os.OpenFile(filepath.Join(before, "wal", tail), os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	for i, w := range writes {
+		for _, n := range []int{0, lengthSize, 100, 4096, 20_000, len(w.data)} {
+			if n > len(w.data) || i > 0 && n == len(w.data) {
+				continue
+			}
+			_, err = f.WriteAt(w.data[:n], w.at)
+			must(t, err)
+			cut(fmt.Sprintf("%d bytes of write %d", n, i), last)
+		}
+	}
+	_, err = f.WriteAt(writes[1].data, writes[1].at)
+	must(t, err)
+	cut("all", last+1)
 }
 
 // BenchmarkSave saves entries of 60 kB, with a snapshot after each 16 MB, as a busy follower does.

@@ -19,6 +19,11 @@ var mutants = []mutation.Bug{
 		Before: "	if a.current == g.id {\n", After: "	if a.current == g.id || g.id == 0 {\n"},
 	{Name: "continue a log in the group with which its segment begins", File: mutantFiles + "appender.go",
 		Before: "	if a.current = noGroup; l.current != nil {\n", After: "	if a.current = 0; false {\n"},
+	{Name: "in an old segment, write a record before what follows it", File: mutantFiles + "appender.go",
+		Before: "	return [2]write{{all[lengthSize:], a.end + lengthSize}, {all[:lengthSize], a.end}}\n",
+		After:  "	return [2]write{{all[:lengthSize], a.end}, {all[lengthSize:], a.end + lengthSize}}\n"},
+	{Name: "write no zeros behind the records in an old segment", File: mutantFiles + "appender.go",
+		Before: "{{all[lengthSize:], ", After: "{{all[lengthSize:n], "},
 	{Name: "release a segment that another group needs", File: mutantFiles + "save.go",
 		Before: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n		return " +
 			"err\n	}\n	return d.removeSnapshots",

@@ -9,7 +9,7 @@ import (
 )
 
 // mutantTests are the tests that notice the seeded bugs.
-const mutantTests = "LikeMemory|CarriedForward|LogStaysSmall|Forgotten|Needed"
+const mutantTests = "LikeMemory|CarriedForward|LogStaysSmall|Forgotten|Needed|WrittenAgain"
 
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
