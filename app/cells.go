@@ -17,10 +17,22 @@ func (c Cell) String() string { return fmt.Sprintf("%s[%s]", c.table.name, c.key
 
 func (c *Cell) shard() ledger.Shard { return c.table.split.shard(c.key) }
 
-// is is ==, which takes longer: most keys are numbers.
-func (c *Cell) is(o *Cell) bool {
-	return c.table == o.table && c.key.A == o.key.A && c.key.B == o.key.B && len(c.key.S) == len(o.key.S) &&
-		(c.key.S == "" || c.key.S == o.key.S)
+// in reports whether a shard is that of the cell.
+func (c *Cell) in(s *ledger.Shard) bool {
+	switch c.table.split {
+	case bySwitch:
+		return s.Switch == Switch(c.key.A) && same(&s.Key, &ledger.Key{})
+	case byKey:
+		return s.Switch == 0 && same(&s.Key, &c.key)
+	}
+	return s.Switch == 0 && same(&s.Key, &ledger.Key{})
+}
+
+func (c *Cell) is(o *Cell) bool { return c.table == o.table && same(&c.key, &o.key) }
+
+// same is ==, which takes longer: most keys are numbers.
+func same(a, b *ledger.Key) bool {
+	return a.A == b.A && a.B == b.B && len(a.S) == len(b.S) && (a.S == "" || a.S == b.S)
 }
 
 // Cells is what a map function returns: what a handler needs for a message. It decides which actor handles the message.
@@ -125,19 +137,21 @@ func (c *Cells) hasAll(t *part) bool {
 
 // of returns the shard that has the cells; without cells it is by. ok is false if they are in several.
 func (c *Cells) of(by ledger.Shard) (at ledger.Shard, ok bool) {
-	first := len(c.parts) == 0
-	if first {
+	list := c.few[:c.n]
+	switch {
+	case len(c.parts) > 0: // the shard of what is not divided
+	case c.n > 0:
+		at, list = c.few[0].shard(), list[1:]
+	default:
 		at = by
 	}
-	for i := range c.n {
-		owner := c.few[i].shard()
-		if !first && owner != at {
+	for i := range list {
+		if !list[i].in(&at) {
 			return at, false
 		}
-		at, first = owner, false
 	}
 	for i := range c.many {
-		if c.many[i].shard() != at {
+		if !c.many[i].in(&at) {
 			return at, false
 		}
 	}
@@ -188,13 +202,7 @@ func (tx *Tx) enter() (bool, error) {
 			return false, fmt.Errorf("%s %w", tx.handler, err)
 		}
 	}
-	var at ledger.Shard
-	ok := true
-	if c.n == 1 && len(c.parts) == 0 {
-		at = c.few[0].shard() // the usual case
-	} else {
-		at, ok = c.of(tx.at)
-	}
+	at, ok := c.of(tx.at)
 	if !ok && tx.ledger.Sharded() {
 		return tx.enterTogether()
 	}
@@ -243,6 +251,16 @@ func (tx *Tx) enterAt(at ledger.Shard) bool {
 
 // use fails the handler if it did not declare the cell: the cell might live on another controller.
 func (tx *Tx) use(c Cell) {
+	allowed := &tx.allowed
+	for i := range allowed.n {
+		if allowed.few[i].is(&c) && allowed.kind != each && !tx.trial.on { // the usual case
+			return
+		}
+	}
+	tx.useOther(c)
+}
+
+func (tx *Tx) useOther(c Cell) {
 	if tx.trial.on {
 		tx.touch(c, c.shard())
 		return

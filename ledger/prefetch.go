@@ -79,7 +79,7 @@ func (c *Core) Prefetch(id openflow.DatapathID, messages []byte) (n int) {
 // prefetchRow adds a row of a table of an application. If the table is small, nothing would be gained, and it is left
 // out.
 func (c *Core) prefetchRow(table string, cell, field Key) {
-	if t := c.state.tables[TableName{c.prefetch.app, table}]; t != nil && t.cells.Rows() > largeTable {
+	if t := c.state.known(TableName{c.prefetch.app, table}); t != nil && t.cells.Rows() > largeTable {
 		c.prefetch.rows.Add(t.cells, cell, field)
 	}
 }

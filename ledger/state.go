@@ -134,16 +134,24 @@ func newState() *state {
 }
 
 func (s *state) table(name TableName) *table {
+	if t := s.known(name); t != nil {
+		return t
+	}
+	t := newTable(name)
+	s.tables[name] = t
+	return t
+}
+
+// known is table for one that may not be there; then it returns nil.
+func (s *state) known(name TableName) *table {
 	used := &s.used[name.slot()]
 	if *used != nil && (*used).name == name {
 		return *used
 	}
 	t := s.tables[name]
-	if t == nil {
-		t = newTable(name)
-		s.tables[name] = t
+	if t != nil {
+		*used = t
 	}
-	*used = t
 	return t
 }
 
