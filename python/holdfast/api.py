@@ -191,7 +191,7 @@ class Client(api_types.Methods):
             connection.close()
 
     def _connected(self, deadline: float) -> http.client.HTTPConnection:
-        if self._connection is None:
+        if self._connection is None or self._connection.sock is None:  # the controller has closed it
             self._connection = _open(self._addresses[self._at], max(deadline - time.monotonic(), 0.1), self._tls)
         return self._connection
 

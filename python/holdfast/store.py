@@ -73,11 +73,15 @@ class TLS:
 
 
 def _open(address: str, timeout_seconds: float, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    """Connects to a controller. The connection never connects again by itself, since that would check nothing: if the
+    controller has closed it, its `sock` is None."""
     if not tls:
         connection = http.client.HTTPConnection(address, timeout=timeout_seconds)
+        connection.auto_open = 0
         connection.connect()
         return connection
     secure = http.client.HTTPSConnection(address, timeout=timeout_seconds, context=tls)
+    secure.auto_open = 0
     secure.connect()
     peer: Any = secure.sock.getpeercert() or {}
     names = [name for kind, name in peer.get("subjectAltName", ()) if kind == "URI"]
@@ -341,12 +345,10 @@ class Client:
 
     def _connect(self, end: float) -> http.client.HTTPConnection:
         timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
-        if self._connection is None:
+        if self._connection is None or self._connection.sock is None:
             self._headers = _authorization(self._token_file)
             self._connection = _open(self._addresses[self._at], timeout, self._tls)
-        self._connection.timeout = timeout  # of this attempt, also if it connects again
-        if self._connection.sock is not None:
-            self._connection.sock.settimeout(timeout)
+        self._connection.sock.settimeout(timeout)  # of this attempt
         return self._connection
 
     def _disconnect(self) -> None:
