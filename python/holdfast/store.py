@@ -30,6 +30,10 @@ _LEAST_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.002, 0.2
 _CLOSE_SECONDS = 1.0
 _SESSION_SECONDS = 30.0  # in a namespace with buckets; a bucket to which nothing is written keeps it for a minute
 _OPEN_SECONDS, _OPEN_PAUSE_SECONDS = 2.0, 10.0  # of an attempt to open the next one, and after it
+# A controller closes a connection after 30 s without a request, and a namespace keeps a session for a minute after its
+# last write. A write on a closed connection is lost, and sent again. If the session has expired too, nobody knows
+# whether it was executed. So both are replaced in time: a session 15 s before, in which the write is to be executed.
+_IDLE_CONNECTION_SECONDS, _IDLE_SESSION_SECONDS = 20.0, 45.0
 _REFUSED = (401, 403)  # the status if a controller does not know who asks, or does not allow it
 
 Columns = Mapping[str, bytes]
@@ -141,6 +145,7 @@ def op(kind: str, table: str = "", key: str = "", *, columns: Columns | None = N
 
 
 _READS = ("get", "list", "resolve", "list_tables", "list_components")
+_MAY_WRITE_NOTHING = (*_READS, "run")  # these need not prolong a session
 
 
 class Client:
@@ -162,9 +167,11 @@ class Client:
         self._turn = threading.Lock()  # guards the rest
         self._at = 0
         self._connection: http.client.HTTPConnection | None = None
+        self._answered = 0.0  # when the last answer came
         self._headers: dict[str, str] = {}
         self._session = 0
         self._session_end = 0.0  # from then on, the next one is asked for
+        self._written = 0.0  # when the last write that is known to have prolonged the session was sent
         self._seq = 0
 
     def __enter__(self) -> "Client":
@@ -177,10 +184,7 @@ class Client:
         """Ends the session, which expires otherwise, and closes the connection."""
         with self._turn:
             if self._session:
-                try:
-                    self._execute([op("close_session")], time.monotonic() + _CLOSE_SECONDS)
-                except (StoreError, UnknownError, NobodyAnswersError):
-                    pass
+                self._close_session(self._session, self._seq + 1, time.monotonic() + _CLOSE_SECONDS)
             self._session = 0
             self._disconnect()
 
@@ -281,9 +285,10 @@ class Client:
             answer, _ = self._ask({"transactions": [{"ops": ops}]}, end)
             return _outcome(answer)
         while True:
-            if not self._session:
+            began = time.monotonic()
+            if not self._session or began > self._written + _IDLE_SESSION_SECONDS:
                 self._open_session(end)
-            elif "/" in self._namespace and time.monotonic() > self._session_end:
+            elif "/" in self._namespace and began > self._session_end:
                 self._next_session(end)
             self._seq += 1
             request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),
@@ -298,12 +303,24 @@ class Client:
             if why and attempts > 1:  # it says nothing of the first attempt
                 self._session = 0
                 raise UnknownError(why["message"])
+            if not why and any(o["op"] not in _MAY_WRITE_NOTHING for o in ops):
+                self._written = began
             return _outcome(answer)
 
     def _open_session(self, end: float) -> None:
-        session_end = time.monotonic() + _SESSION_SECONDS
+        began = time.monotonic()
         opened, _ = self._ask({"transactions": [{"ops": [op("open_session")]}]}, end)
-        self._session, self._session_end, self._seq = _outcome(opened)[0].session, session_end, 0
+        self._session, self._seq = _outcome(opened)[0].session, 0
+        self._session_end, self._written = began + _SESSION_SECONDS, began
+
+    def _close_session(self, session: int, seq: int, end: float) -> None:
+        """Closes a session by the request with this number. If that fails, it expires."""
+        close = {"session": str(session), "seq": str(seq), "acked": str(seq - 1),
+                 "transactions": [{"ops": [op("close_session")]}]}
+        try:
+            self._ask(close, end)
+        except (StoreError, UnknownError, NobodyAnswersError):
+            pass
 
     def _next_session(self, end: float) -> None:
         """Replaces the session. A bucket without a leader must not stop the writes to others: if the next session
@@ -314,12 +331,7 @@ class Client:
         except (StoreError, NobodyAnswersError):
             self._session_end = time.monotonic() + _OPEN_PAUSE_SECONDS
             return
-        close = {"session": str(session), "seq": str(seq + 1), "acked": str(seq),
-                 "transactions": [{"ops": [op("close_session")]}]}
-        try:
-            self._ask(close, min(end, time.monotonic() + _CLOSE_SECONDS))
-        except (StoreError, UnknownError, NobodyAnswersError):
-            pass  # it expires
+        self._close_session(session, seq + 1, min(end, time.monotonic() + _CLOSE_SECONDS))
 
     def _ask(self, request: dict[str, Any], end: float) -> tuple[dict[str, Any], int]:
         """Returns the response, and how often the request was sent to a controller that may have received it."""
@@ -334,6 +346,7 @@ class Client:
                 attempts += 1
                 answer, why = self._send(connection, body)
                 if answer is not None:
+                    self._answered = time.monotonic()
                     return answer, attempts
             self._disconnect()
             self._at = (self._at + 1) % len(self._addresses)
@@ -345,6 +358,8 @@ class Client:
 
     def _connect(self, end: float) -> http.client.HTTPConnection:
         timeout = max(0.001, min(_ATTEMPT_SECONDS, end - time.monotonic()))
+        if time.monotonic() > self._answered + _IDLE_CONNECTION_SECONDS:
+            self._disconnect()
         if self._connection is None or self._connection.sock is None:
             self._headers = _authorization(self._token_file)
             self._connection = _open(self._addresses[self._at], timeout, self._tls)

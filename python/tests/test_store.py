@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import subprocess
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -78,3 +79,76 @@ def test_new_connection_of_the_api_is_checked(contexts: tuple[store.TLS, dict[st
         with pytest.raises(store.StoreError, match="not of a controller"):
             c.get_status()
         assert len(controller.requests) == 1
+
+
+class Clock:
+    """The clock of the client, which a test advances."""
+
+    def __init__(self) -> None:
+        self._advance = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._advance
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def advance(self, seconds: float) -> None:
+        self._advance += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(store, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("namespace", ["default", "buckets/2"])
+def test_write_after_a_long_pause(kind: Kind, clock: Clock, namespace: str) -> None:
+    """The controller has closed the connection meanwhile, and the namespace has removed the session."""
+    with Controller() as controller:
+        client = kind([controller.address], namespace)
+        assert done(client.add("t", "k", 1)) == 1
+        clock.advance(100)
+        controller.hang_up()
+        controller.sessions.clear()
+        assert done(client.add("t", "k", 1)) == 2
+        done(client.close())
+        assert controller.ops() == ["open_session", "add", "open_session", "add", "close_session"]
+
+
+def test_write_after_a_short_pause(kind: Kind, clock: Clock) -> None:
+    """A connection that the controller is about to close is not used, and a session that it keeps is."""
+    with Controller() as controller:
+        client = kind([controller.address])
+        for _ in range(3):
+            clock.advance(25)
+            done(client.add("t", "k", 1))
+        assert controller.connections == 3
+        clock.advance(10)
+        done(client.add("t", "k", 1))
+        assert controller.connections == 3
+        done(client.close())
+        assert controller.ops() == ["open_session", "add", "add", "add", "add", "close_session"]
+
+
+def test_what_writes_nothing_does_not_prolong_the_session(kind: Kind, clock: Clock) -> None:
+    with Controller() as controller:
+        client = kind([controller.address])
+        for _ in range(4):
+            done(client.run("component"))
+            done(client.get("t", "k"))
+            clock.advance(18)
+        done(client.close())
+        assert controller.ops() == ["open_session", *["run", "get"] * 3, "open_session", "run", "get", "close_session"]
+
+
+def test_close_after_a_long_pause(kind: Kind, clock: Clock) -> None:
+    """A session is not opened only to be closed."""
+    with Controller() as controller:
+        client = kind([controller.address], "buckets/2")
+        done(client.add("t", "k", 1))
+        clock.advance(100)
+        done(client.close())
+        assert controller.ops() == ["open_session", "add", "close_session"]
