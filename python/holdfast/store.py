@@ -35,6 +35,7 @@ _OPEN_SECONDS, _OPEN_PAUSE_SECONDS = 2.0, 10.0  # of an attempt to open the next
 # whether it was executed. So both are replaced in time: a session 15 s before, in which the write is to be executed.
 _IDLE_CONNECTION_SECONDS, _IDLE_SESSION_SECONDS = 20.0, 45.0
 _REFUSED = (401, 403)  # the status if a controller does not know who asks, or does not allow it
+_FAILURES = (OSError, http.client.HTTPException, ValueError)  # of a connection, a token file, or what is no answer
 
 Columns = Mapping[str, bytes]
 Revision = int | tuple[int, ...]  # in a namespace with buckets, that of each bucket
@@ -274,7 +275,7 @@ class Client:
                 passing = e.code in ("unavailable", "unknown", "forgotten", "no_replica")
                 if not passing or forgotten == len(self._addresses) or min(lack) == 2:  # buckets may be moving
                     raise
-            except (OSError, http.client.HTTPException):
+            except _FAILURES:
                 pass
             time.sleep(pause)
             pause = min(2 * pause, _MOST_PAUSE_SECONDS)
@@ -339,12 +340,15 @@ class Client:
         pause, attempts, why = _LEAST_PAUSE_SECONDS, 0, "nothing was sent"
         while time.monotonic() < end:
             try:
-                connection = self._connect(end)
-            except OSError as e:
+                answer, why = self._send(self._connect(end), body)
+            except StoreError as e:
+                if attempts and "session" in request:  # it says nothing of the attempts before
+                    raise _unknown(e) from e
+                raise
+            except _FAILURES as e:  # it was not sent
                 why = str(e)
             else:
                 attempts += 1
-                answer, why = self._send(connection, body)
                 if answer is not None:
                     self._answered = time.monotonic()
                     return answer, attempts
@@ -353,7 +357,7 @@ class Client:
             time.sleep(max(0.0, min(pause, end - time.monotonic())))
             pause = min(2 * pause, _MOST_PAUSE_SECONDS)
         if attempts and "session" in request:
-            raise UnknownError(f"not known whether the request was executed, so read before you repeat it: {why}")
+            raise _unknown(why)
         raise NobodyAnswersError(f"no controller answers: {why}")
 
     def _connect(self, end: float) -> http.client.HTTPConnection:
@@ -379,7 +383,8 @@ class Client:
                                {"Content-Type": "application/json", **self._headers})
             response = connection.getresponse()
             text = response.read()
-        except (OSError, http.client.HTTPException) as e:
+            answer: dict[str, Any] = json.loads(text) if response.status == 200 else {}
+        except _FAILURES as e:
             return None, f"{address}: {e!r}"
         if response.status == 404:
             raise StoreError("failed", f"{address} has no store: add store to `apps` in the cluster file")
@@ -389,10 +394,13 @@ class Client:
             raise StoreError("failed", f"{address}: {text.decode(errors='replace')}")
         if response.status != 200:
             return None, f"{address}: status {response.status}"
-        answer: dict[str, Any] = json.loads(text)
         if answer.get("error", {}).get("code") in ("unavailable", "unknown"):
             return None, f"{address}: {answer['error']['message']}"
         return answer, ""
+
+
+def _unknown(why: object) -> UnknownError:
+    return UnknownError(f"not known whether the request was executed, so read before you repeat it: {why}")
 
 
 def _authorization(token_file: str) -> dict[str, str]:

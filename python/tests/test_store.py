@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storing import LAST, Controller
+from storing import LAST, LOST, Controller
 
 from holdfast import api, store
 
 TOKENS = ["holdfast-one", "holdfast-two"]
 
 Kind = type[store.Client] | type[store.AsyncClient]
+Contexts = dict[str, ssl.SSLContext]  # of servers with a certificate of each role
 
 
 @pytest.fixture(params=[store.Client, store.AsyncClient])
@@ -30,8 +31,8 @@ def done(result: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[store.TLS, dict[str, ssl.SSLContext]]:
-    """The files of a client, and what servers with a certificate of each role have."""
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[store.TLS, Contexts]:
+    """The files of a client, and what the servers have."""
     folder: Path = tmp_path_factory.mktemp("pki")
     servers, authorities = {}, b""
     for role in "controller", "agent":
@@ -59,7 +60,7 @@ def test_new_connection_has_the_new_token(kind: Kind, tmp_path: Path) -> None:
         assert controller.tokens == [f"Bearer {token}" for token in TOKENS]
 
 
-def test_new_connection_is_checked(kind: Kind, contexts: tuple[store.TLS, dict[str, ssl.SSLContext]]) -> None:
+def test_new_connection_is_checked(kind: Kind, contexts: tuple[store.TLS, Contexts]) -> None:
     tls, servers = contexts
     with Controller(LAST, context=servers["controller"]) as controller:
         client = kind([controller.address], tls=tls)
@@ -71,7 +72,7 @@ def test_new_connection_is_checked(kind: Kind, contexts: tuple[store.TLS, dict[s
         assert len(controller.requests) == 1
 
 
-def test_new_connection_of_the_api_is_checked(contexts: tuple[store.TLS, dict[str, ssl.SSLContext]]) -> None:
+def test_new_connection_of_the_api_is_checked(contexts: tuple[store.TLS, Contexts]) -> None:
     tls, servers = contexts
     with Controller(LAST, context=servers["controller"]) as controller, api.Client([controller.address], tls=tls) as c:
         c.get_status()
@@ -152,3 +153,57 @@ def test_close_after_a_long_pause(kind: Kind, clock: Clock) -> None:
         clock.advance(100)
         done(client.close())
         assert controller.ops() == ["open_session", "add", "close_session"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_refusal_after_a_lost_answer(kind: Kind, status: int) -> None:
+    """A refusal says nothing of the attempts before it."""
+    with Controller(None, LOST, status, status, LOST, status) as controller:
+        client = kind([controller.address])
+        with pytest.raises(store.UnknownError, match="read before you repeat it"):
+            done(client.add("t", "k", 1))
+        with pytest.raises(store.StoreError):  # it is the first attempt
+            done(client.add("t", "k", 1))
+        with pytest.raises(store.StoreError):  # a read changes nothing
+            done(client.get("t", "k"))
+        assert done(client.add("t", "k", 1)) == 2
+        done(client.close())
+
+
+def test_wrong_certificate_after_a_lost_answer(kind: Kind, contexts: tuple[store.TLS, Contexts]) -> None:
+    tls, servers = contexts
+    with Controller(None, LOST, context=servers["controller"]) as one, Controller(context=servers["agent"]) as other:
+        client = kind([one.address, other.address], tls=tls)
+        with pytest.raises(store.UnknownError, match="not of a controller"):
+            done(client.add("t", "k", 1))
+        done(client.close())
+
+
+def test_no_token_after_a_lost_answer(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is being written has no token yet."""
+    file = tmp_path / "token"
+    file.write_text(TOKENS[0])
+    read, mistakes = store._authorization, []
+
+    def authorization(token_file: str) -> dict[str, str]:
+        try:
+            return read(token_file)
+        except ValueError as e:
+            mistakes.append(e)
+            file.write_text(TOKENS[1])
+            raise
+
+    with Controller(None, LOST) as controller:
+        controller.lost = lambda: file.write_text("")
+        client = kind([controller.address], token_file=str(file))
+        monkeypatch.setattr(store, "_authorization", authorization)
+        assert done(client.add("t", "k", 1)) == 1
+        assert len(mistakes) == 1
+        done(client.close())
+
+
+def test_no_answer_after_a_lost_one(kind: Kind) -> None:
+    with Controller(None, LOST, b"<html>") as controller:
+        client = kind([controller.address])
+        assert done(client.add("t", "k", 1)) == 1
+        done(client.close())
