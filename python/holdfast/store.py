@@ -251,8 +251,13 @@ class Client:
         a connection of its own, goes on at another controller if one fails, and ends with StoreError: if the code is
         "forgotten", read what is there now, and watch from there. It is "no_replica" if none of the addresses is of a
         controller that has a replica of what has changed."""
+        return self._watch(table, prefix, after, threading.Event())
+
+    def _watch(self, table: str, prefix: str, after: Revision | None,
+               ended: threading.Event) -> Iterator[tuple[Revision, list[Change]]]:
+        """Is watch until an event is set. It then ends after the attempt at one controller."""
         pause, at, forgotten, lack = _LEAST_PAUSE_SECONDS, 0, 0, [0] * len(self._addresses)
-        while True:
+        while not ended.is_set():
             request: dict[str, Any] = {"namespace": self._namespace, "table": table, "prefix": prefix}
             if isinstance(after, tuple):
                 request["revisions"] = [str(revision) for revision in after]
@@ -277,7 +282,7 @@ class Client:
                     raise
             except _FAILURES:
                 pass
-            time.sleep(pause)
+            ended.wait(pause)
             pause = min(2 * pause, _MOST_PAUSE_SECONDS)
             at = (at + 1) % len(self._addresses)
 
@@ -486,13 +491,15 @@ class AsyncClient:
 
     async def watch(self, table: str = "", prefix: str = "",
                     after: Revision | None = None) -> AsyncIterator[tuple[Revision, list[Change]]]:
-        changes = self.client.watch(table, prefix, after)
+        ended = threading.Event()
+        changes = self.client._watch(table, prefix, after, ended)
         thread = ThreadPoolExecutor(1)  # of its own, since it waits for long
         try:
             while True:
                 yield await asyncio.get_running_loop().run_in_executor(thread, next, changes)
         finally:
-            thread.shutdown(wait=False)  # it ends with the next message
+            ended.set()
+            thread.shutdown(wait=False)  # it ends with the next message, or attempt
 
 
 def _encoded(columns: Columns) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -207,3 +208,31 @@ def test_no_answer_after_a_lost_one(kind: Kind) -> None:
         client = kind([controller.address])
         assert done(client.add("t", "k", 1)) == 1
         done(client.close())
+
+
+def test_cancelled_watch_ends_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody answers, so the thread is told by nothing else. The interpreter waits for it when it exits."""
+    threads: list[threading.Thread] = []
+    tried, failed = threading.Event(), False
+
+    def refuse(*_: object) -> None:
+        threads.append(threading.current_thread())
+        tried.set()
+        raise store.StoreError("failed", "so that the thread ends") if failed else ConnectionRefusedError()
+
+    async def watch() -> None:
+        async for _ in store.AsyncClient(["127.0.0.1:1", "127.0.0.1:2"]).watch():
+            pass
+
+    async def cancel() -> None:
+        watching = asyncio.create_task(watch())
+        await asyncio.to_thread(tried.wait)
+        watching.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await watching
+
+    monkeypatch.setattr(store, "_open", refuse)
+    asyncio.run(cancel())
+    threads[0].join(10)
+    failed = threads[0].is_alive()
+    assert not failed
