@@ -34,6 +34,7 @@ _OPEN_SECONDS, _OPEN_PAUSE_SECONDS = 2.0, 10.0  # of an attempt to open the next
 # last write. A write on a closed connection is lost, and sent again. If the session has expired too, nobody knows
 # whether it was executed. So both are replaced in time: a session 15 s before, in which the write is to be executed.
 _IDLE_CONNECTION_SECONDS, _IDLE_SESSION_SECONDS = 20.0, 45.0
+_MOST_LACK = 2  # how often each controller has to say that it has no replica: buckets may be moving
 _REFUSED = (401, 403)  # the status if a controller does not know who asks, or does not allow it
 _FAILURES = (OSError, http.client.HTTPException, ValueError)  # of a connection, a token file, or what is no answer
 
@@ -256,7 +257,7 @@ class Client:
     def _watch(self, table: str, prefix: str, after: Revision | None,
                ended: threading.Event) -> Iterator[tuple[Revision, list[Change]]]:
         """Is watch until an event is set. It then ends after the attempt at one controller."""
-        pause, at, forgotten, lack = _LEAST_PAUSE_SECONDS, 0, 0, [0] * len(self._addresses)
+        pause, at, refusals = _LEAST_PAUSE_SECONDS, 0, _Refusals(self._addresses)
         while not ended.is_set():
             request: dict[str, Any] = {"namespace": self._namespace, "table": table, "prefix": prefix}
             if isinstance(after, tuple):
@@ -271,14 +272,11 @@ class Client:
                     pause = _LEAST_PAUSE_SECONDS
                     revision = _told(after, response)
                     if revision != after:
-                        forgotten, lack = 0, [0] * len(self._addresses)
+                        refusals = _Refusals(self._addresses)
                     after = revision
                     yield revision, [_change(c) for c in response.get("changes", [])]
             except StoreError as e:
-                forgotten += e.code == "forgotten"
-                lack[at] += e.code == "no_replica"
-                passing = e.code in ("unavailable", "unknown", "forgotten", "no_replica")
-                if not passing or forgotten == len(self._addresses) or min(lack) == 2:  # buckets may be moving
+                if refusals.final(self._addresses[at], e.code):
                     raise
             except _FAILURES:
                 pass
@@ -402,6 +400,24 @@ class Client:
         if answer.get("error", {}).get("code") in ("unavailable", "unknown"):
             return None, f"{address}: {answer['error']['message']}"
         return answer, ""
+
+
+class _Refusals:
+    """What controllers have said of the next changes of a watch."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._forgotten = dict.fromkeys(addresses, False)
+        self._lack = dict.fromkeys(addresses, 0)  # how often one has said that it has no replica
+
+    def final(self, address: str, code: str) -> bool:
+        """Reports whether the watch ends with what a controller says: the others would say the same."""
+        if code == "forgotten":
+            self._forgotten[address] = True
+            return all(self._forgotten.values())
+        if code == "no_replica":
+            self._lack[address] += 1
+            return all(self._forgotten[a] or lack >= _MOST_LACK for a, lack in self._lack.items())
+        return code not in ("unavailable", "unknown")
 
 
 def _unknown(why: object) -> UnknownError:

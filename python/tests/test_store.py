@@ -236,3 +236,44 @@ def test_cancelled_watch_ends_its_thread(monkeypatch: pytest.MonkeyPatch) -> Non
     threads[0].join(10)
     failed = threads[0].is_alive()
     assert not failed
+
+
+def told(revision: int) -> dict[str, Any]:
+    return {"revision": str(revision)}
+
+
+def refused(code: str) -> list[dict[str, Any]]:
+    """A watch that is refused."""
+    return [{"error": {"code": code}}]
+
+
+def watched(kind: Kind, addresses: list[str], after: int) -> tuple[list[store.Revision], str]:
+    """The revisions that a watch yields, and the code that it ends with."""
+    revisions: list[store.Revision] = []
+
+    async def watch(client: store.AsyncClient) -> None:
+        async for revision, _ in client.watch(after=after):
+            revisions.append(revision)
+
+    with pytest.raises(store.StoreError) as raised:
+        client = kind(addresses)
+        if isinstance(client, store.AsyncClient):
+            asyncio.run(watch(client))
+        else:
+            revisions.extend(revision for revision, _ in client.watch(after=after))
+    return revisions, raised.value.code
+
+
+FORGOTTEN, UNAVAILABLE, NO_REPLICA = refused("forgotten"), refused("unavailable"), refused("no_replica")
+
+
+@pytest.mark.parametrize(("one", "other", "revisions", "code"), [
+    ([FORGOTTEN, FORGOTTEN, 404], [UNAVAILABLE, [told(5)]], [5], "failed"),
+    ([FORGOTTEN, FORGOTTEN, 404], [[told(5)], FORGOTTEN], [5], "forgotten"),
+    ([FORGOTTEN, FORGOTTEN, 404], [[told(5)], [told(6)]], [5, 6], "failed"),
+    ([FORGOTTEN, FORGOTTEN, 404], [NO_REPLICA, NO_REPLICA], [], "no_replica"),
+])
+def test_watch_ends_if_no_controller_has_the_changes(kind: Kind, one: list[Any], other: list[Any],
+                                                     revisions: list[int], code: str) -> None:
+    with Controller(*one) as first, Controller(*other) as second:
+        assert watched(kind, [first.address, second.address], 4) == (revisions, code)
