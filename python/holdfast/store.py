@@ -345,6 +345,7 @@ class Client:
             try:
                 answer, why = self._send(self._connect(end), body)
             except StoreError as e:
+                self._disconnect()  # the next request has the token that the file has then
                 if attempts and "session" in request:  # it says nothing of the attempts before
                     raise _unknown(e) from e
                 raise

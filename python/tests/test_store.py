@@ -61,6 +61,20 @@ def test_new_connection_has_the_new_token(kind: Kind, tmp_path: Path) -> None:
         assert controller.tokens == [f"Bearer {token}" for token in TOKENS]
 
 
+def test_refused_token_is_read_again(kind: Kind, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKENS[0])
+    with Controller(None, 401) as controller:
+        client = kind([controller.address], token_file=str(file))
+        done(client.get("t", "k"))
+        with pytest.raises(store.StoreError, match="refused"):
+            done(client.get("t", "k"))
+        file.write_text(TOKENS[1])
+        done(client.get("t", "k"))
+        done(client.close())
+        assert controller.tokens == [f"Bearer {token}" for token in (TOKENS[0], *TOKENS)]
+
+
 def test_new_connection_is_checked(kind: Kind, contexts: tuple[store.TLS, Contexts]) -> None:
     tls, servers = contexts
     with Controller(LAST, context=servers["controller"]) as controller:
