@@ -419,6 +419,8 @@ func FuzzSession(f *testing.F) {
 	f.Add(concat(hello13, features13(7), opened(opening), ports13(), packetIn13(1), message(4, 21, 0x80000101)))
 	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), message(4, 21, 5)))
 	f.Add(concat(hello10, features10(7), message(1, 10, 0, make([]byte, 20)...)))
+	up := experimenter.SwitchUp{}.Append(nil, 1) // without features
+	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, up)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := &Core{}
 		whole := in[:0:0]

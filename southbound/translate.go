@@ -2,7 +2,9 @@ package southbound
 
 import (
 	"encoding/binary"
+	"slices"
 
+	"github.com/holdfast-sdn/holdfast/internal/handshake"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
@@ -15,10 +17,10 @@ import (
 type translator struct {
 	in, fromV13  []byte
 	untranslated uint64   // messages that the other version cannot express
-	asked        []uint32 // xids of PORT_DESC requests, which 1.0 answers with FEATURES_REPLY
+	asked        []uint32 // xids of FEATURES_REQUESTs of applications to a switch of 1.0
 }
 
-// maxAsked bounds asked; what is older is answered by the features alone.
+// maxAsked bounds asked.
 const maxAsked = 64
 
 // eventsToV13 translates a run of numbered events: each becomes exactly one message.
@@ -65,7 +67,7 @@ func (t *translator) toV13(dst, msg []byte) []byte {
 		return dst
 	case msg[0] != openflow.Version10:
 		dst, err = of14.ToV13(dst, msg)
-	case msg[1] == of13.TypeFeaturesReply && t.wasAsked(openflow.XID(msg)):
+	case msg[1] == of13.TypeFeaturesReply && t.answersPorts(openflow.XID(msg)):
 		dst, err = of10.PortsToV13(dst, msg)
 	default:
 		dst, err = of10.ToV13(dst, msg)
@@ -84,20 +86,17 @@ func (t *translator) cannotSay(dst, msg []byte, code uint16) []byte {
 	return e.Append(dst, openflow.XID(msg))
 }
 
-func (t *translator) wasAsked(xid uint32) bool {
-	for i, x := range t.asked {
-		if x == xid {
-			t.asked = append(t.asked[:i], t.asked[i+1:]...)
-			return true
-		}
-	}
-	return false
+// answersPorts reports whether the application whose request a FEATURES_REPLY of 1.0 answers has asked for PORT_DESC. The
+// session may not have sent that request: after a failover the reply can come to another one, and a second time.
+// Applications hardly ever ask for the features, which they have from SWITCH_UP. So only those requests are remembered.
+func (t *translator) answersPorts(xid uint32) bool {
+	return xid < handshake.OwnXID && !slices.Contains(t.asked, xid)
 }
 
 // upToV13 makes SWITCH_UP. If not all ports fit, all are left out.
 func (t *translator) upToV13(features, ports []byte) []byte {
 	up := experimenter.SwitchUp{Features: features, Ports: ports}
-	if features[0] != of13.Version {
+	if len(features) > 0 && features[0] != of13.Version {
 		var err error
 		if up.Features, err = t.featuresToV13(nil, features); err != nil {
 			up.Features = nil
@@ -148,8 +147,7 @@ func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
 			openflow.SetLength(t.fromV13[at:])
 			continue
 		}
-		if version == openflow.Version10 && t.fromV13[at+1] == of13.TypeFeaturesRequest &&
-			msg[1] == of13.TypeMultipartRequest {
+		if version == openflow.Version10 && msg[1] == of13.TypeFeaturesRequest {
 			if len(t.asked) == maxAsked {
 				t.asked = t.asked[1:]
 			}

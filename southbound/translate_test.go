@@ -2,6 +2,7 @@ package southbound
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/openflow"
@@ -92,6 +93,47 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 	}
 	if n := c.Untranslated(); n != 1 {
 		t.Errorf("%d untranslated", n)
+	}
+}
+
+// An application that asks a switch of OpenFlow 1.0 for its ports gets them, also if the reply comes to a session that
+// has not sent the request, or comes again. One that asks for the features gets these.
+func TestPortsOf10Switch(t *testing.T) {
+	const ports, features = 0x01000005, 0x7f000006 // xids
+	request := func(typ uint8, xid uint32, body ...byte) []byte { return message(4, typ, xid, body...) }
+	for _, asked := range []bool{false, true} {
+		c := &Core{}
+		mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1),
+			features10(7))
+		c.Claim(3, 0, Resume{})
+		if asked {
+			commands := concat(request(of13.TypeMultipartRequest, ports, 0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0),
+				request(of13.TypeFeaturesRequest, features))
+			if err := c.Send(commandBlock(3, 100, 1, 2), commands); err != nil {
+				t.Fatal(err)
+			}
+		}
+		up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
+		reply := func(xid uint32) []byte {
+			msg := features10(7)
+			binary.BigEndian.PutUint32(msg[4:], xid)
+			return msg
+		}
+		got := mustFeed(t, c, roleReply(3), eventBlock(100, 1, up, reply(ports), reply(ports), reply(features)))
+		if len(got) != 1 {
+			t.Fatalf("asked %v: %+v", asked, got)
+		}
+		want := []uint8{openflow.TypeExperimenter, of13.TypeMultipartReply, of13.TypeMultipartReply,
+			of13.TypeFeaturesReply}
+		if !asked {
+			want[3] = of13.TypeMultipartReply // it is the usual question
+		}
+		for rest := got[0].Batch.Messages; len(rest) > 0; want = want[1:] {
+			var msg []byte
+			if msg, rest, _ = openflow.Next(rest); msg[1] != want[0] {
+				t.Errorf("asked %v: %x is not of type %d", asked, msg, want[0])
+			}
+		}
 	}
 }
 
