@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const robin = `
@@ -19,6 +20,17 @@ def run(args):
     store.update("pools", args["pool"], {"at": at})
     return {"member": members[at]}
 `
+
+// What an error says is UTF-8, whatever a component says: no client could decode others.
+func TestFailuresAreText(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", upload("f", "def run(args): fail('there is no ' + args['pool'])"))
+	_, err := r.do("n", asked{Ops: []Op{{Kind: Run, Component: "f", Columns: columns("pool", "\xff\xfe")}}})
+	if err == nil || err.Code != ComponentFailed || !utf8.ValidString(err.Message) ||
+		!strings.Contains(err.Message, "there is no ") {
+		t.Errorf("failed with %+v", err)
+	}
+}
 
 func upload(name, source string) Op { return Op{Kind: Upload, Component: name, Source: source} }
 

@@ -122,8 +122,8 @@ type PageColumn struct {
 // Read returns rows of a table, of the rows of the application, in any order. An error is an *Error, unless something
 // is damaged.
 func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
-	var d *Definition
-	cells := map[cellID]bool{}
+	cells := map[cellID]*Definition{} // buckets may have different ones: see docs/design/store.md
+	columns := []string{}
 	for r := range rows {
 		if ns, _ := namespaceOf(r.Cell.S); r.Table != tableTable || r.Field.S != q.Table || ns != q.Namespace {
 			continue
@@ -132,22 +132,27 @@ func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
 		if err != nil {
 			return nil, err
 		}
-		d = &t.Definition
-		cells[cellID{r.Cell.S, t.ID}] = true
+		cells[cellID{r.Cell.S, t.ID}] = &t.Definition
+		for _, c := range t.Definition.Columns {
+			if !slices.Contains(columns, c) {
+				columns = append(columns, c)
+			}
+		}
 	}
-	if d == nil {
+	if len(cells) == 0 {
 		return nil, Fail(NoTable, "there is no table %q in namespace %s", q.Table, q.Namespace)
 	}
 	var found []ledger.Row
 	for r := range rows {
 		if key := r.Field.S; r.Table == rowTable && key > q.After && strings.HasPrefix(key, q.Prefix) &&
-			cells[cellID{r.Cell.S, r.Cell.A}] {
+			cells[cellID{r.Cell.S, r.Cell.A}] != nil {
 			found = append(found, r)
 		}
 	}
 	slices.SortFunc(found, func(a, b ledger.Row) int { return strings.Compare(a.Field.S, b.Field.S) })
-	p := &Page{Columns: d.Columns, Rows: []PageRow{}, More: len(found) > q.Most}
+	p := &Page{Columns: columns, Rows: []PageRow{}, More: len(found) > q.Most}
 	for _, r := range found[:min(q.Most, len(found))] {
+		d := cells[cellID{r.Cell.S, r.Cell.A}]
 		s, err := decodeRow(r.Value, make([][]byte, len(d.Columns)))
 		if err != nil {
 			return nil, fmt.Errorf("row %q of table %s in namespace %s: %w", r.Field.S, q.Table, q.Namespace, err)

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 // What operators see of namespaces, tables and rows, with buckets and without.
@@ -77,5 +80,24 @@ func TestContents(t *testing.T) {
 	if _, err := (Range{Namespace: "plain", Table: "none", Most: 1}).Read(slices.Values(rows)); err == nil ||
 		!strings.Contains(err.Error(), "none") {
 		t.Errorf("a table that is not there: %v", err)
+	}
+	// A bucket can have a table from before it was made again with other columns.
+	i := slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Table == tableTable && r.Cell.S != "plain" })
+	older, err := decodeTable(rows[i].Cell.S, rows[i].Field.S, rows[i].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older.Definition.Columns = []string{"was", "value"}
+	rows[i].Value, _ = json.Marshal(older)
+	p, err := (Range{Namespace: divided, Table: "t", Most: 9}).Read(slices.Values(rows))
+	if err != nil || len(p.Rows) != len(keys) || !slices.Contains(p.Columns, "was") {
+		t.Fatalf("with different definitions: %+v, %v", p, err)
+	}
+	names := map[string]int{}
+	for _, row := range p.Rows {
+		names[row.Columns[0].Name]++
+	}
+	if len(names) != 2 {
+		t.Errorf("the rows of both definitions have %v", names)
 	}
 }

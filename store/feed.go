@@ -38,12 +38,13 @@ type space struct {
 	news  chan struct{} // closed when a change is added; nil if nobody waits
 	// made are the tables whose making was seen, by the id of their rows: what they were called, also after they are
 	// dropped.
-	made map[uint64]named
+	made      map[uint64]named
+	madeBytes int // of their definitions, about
 }
 
-// maxMade bounds the tables of a namespace that are remembered. Then they are forgotten, and watches that begin before
-// one of them was dropped end with Forgotten.
-const maxMade = 4 * MaxTables
+// maxMadeBytes bounds the tables of a namespace that are remembered. Then they are forgotten, and watches that begin
+// before one of them was dropped end with Forgotten.
+const maxMadeBytes = 2 << 20
 
 // run is changes from the log of one group, without gaps. A namespace that moves goes on in the log of another one.
 type run struct {
@@ -60,16 +61,23 @@ func (r *run) next() uint64 { return r.first + uint64(r.len) }
 // at returns change i.
 func (r *run) at(i int) *committed { return &r.ring[(r.head+i)&(len(r.ring)-1)] }
 
+// minRing is the smallest ring.
+const minRing = 64
+
 func (r *run) push(c committed) {
 	if r.len == len(r.ring) {
-		larger := make([]committed, max(64, 2*len(r.ring)))
-		for i := range r.len {
-			larger[i] = *r.at(i)
-		}
-		r.ring, r.head = larger, 0
+		r.resize(max(minRing, 2*len(r.ring)))
 	}
 	r.len++
 	*r.at(r.len - 1) = c
+}
+
+func (r *run) resize(size int) {
+	ring := make([]committed, size)
+	for i := range r.len {
+		ring[i] = *r.at(i)
+	}
+	r.ring, r.head = ring, 0
 }
 
 // committed is a change of a row, or if the table is 0, of the table that has the key as its name.
@@ -170,9 +178,11 @@ func (s *space) remember(c *committed) {
 	if json.Unmarshal(c.value, &t) != nil {
 		return // a watch will say so
 	}
-	if s.made == nil || len(s.made) >= maxMade {
-		s.made = map[uint64]named{}
+	size := c.size()
+	if s.made == nil || s.madeBytes+size > maxMadeBytes {
+		s.made, s.madeBytes = map[uint64]named{}, 0
 	}
+	s.madeBytes += size
 	s.made[t.ID] = named{c.key, &t.Definition}
 }
 
@@ -205,6 +215,9 @@ func (f *Feed) forget(s *space, r *run, n int) {
 		*r.at(i) = committed{}
 	}
 	r.head, r.len, r.first = r.head+n, r.len-n, r.first+uint64(n)
+	if len(r.ring) > minRing && r.len <= len(r.ring)/4 {
+		r.resize(max(minRing, len(r.ring)/2))
+	}
 }
 
 // after appends changes after a revision to list, at most most. news is closed when there may be more. gap says that

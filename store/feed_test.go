@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"testing"
 
+	"encoding/json"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"slices"
+	"strings"
 )
 
 // feed tells a feed of a request in the log of a group that changes so many rows, each with so many bytes.
@@ -131,6 +134,30 @@ func TestFeedIsBounded(t *testing.T) {
 	}
 	if total != f.bytes {
 		t.Errorf("%d bytes are counted, %d are there", f.bytes, total)
+	}
+}
+
+// What a namespace had is not kept as empty places, nor the definitions of all its tables.
+func TestFeedShrinks(t *testing.T) {
+	f := NewFeed()
+	add := func(first uint64, n int, c committed) {
+		changes := slices.Repeat([]committed{c}, n)
+		f.add(1, "n", first+uint64(n)-1, changes)
+	}
+	add(1, maxFeedChanges, committed{table: 1})
+	for i := range uint64(32) {
+		add(maxFeedChanges+1+i, 1, committed{table: 1, value: make([]byte, 1<<20)})
+	}
+	if r := f.spaces["n"].runs[0]; len(r.ring) > minRing {
+		t.Errorf("a ring of %d for %d changes", len(r.ring), r.len)
+	}
+	first, s := f.spaces["n"].runs[0].next(), f.spaces["n"]
+	for i := range uint64(2000) {
+		table, _ := json.Marshal(table{ID: i, Definition: Definition{Columns: []string{strings.Repeat("c", 8<<10)}}})
+		add(first+i, 1, committed{key: fmt.Sprint("t", i), value: table})
+		if s.madeBytes > maxMadeBytes || len(s.made) > maxMadeBytes/(8<<10) {
+			t.Fatalf("%d tables, %d bytes", len(s.made), s.madeBytes)
+		}
 	}
 }
 

@@ -23,7 +23,9 @@ var mutants = []mutation.Bug{
 	{Name: "run a component that the request has replaced", File: "store/namespace.go",
 		Before: "n.seen, n.ran = nil, ranComponent{}", After: "n.seen = nil"},
 	{Name: "forget the answer to a request that was refused", File: "store/store.go",
-		Before: "	if n.changed || n.closes || refused && r.Session != 0 {\n", After: "	if n.changed || n.closes {\n"},
+		Before: "r.Session != 0 && (refused || r.writes())", After: "r.Session != 0 && r.writes() && !refused"},
+	{Name: "forget the answer to a component that has changed nothing", File: "store/store.go",
+		Before: "(refused || r.writes())", After: "refused"},
 }
 
 // Checks that each seeded bug still applies to the code. TestMutants, which builds and runs them, has a build tag.

@@ -255,12 +255,12 @@ const maxMessage = 512
 
 // Fail returns an Error of no op.
 func Fail(code Code, format string, args ...any) *Error {
-	e := &Error{code, fmt.Sprintf(format, args...), -1}
+	e := &Error{code, strings.ToValidUTF8(fmt.Sprintf(format, args...), "\uFFFD"), -1}
 	e.cut(maxMessage)
 	return e
 }
 
-// cut shortens the message to so many bytes.
+// cut shortens the message to so many bytes. It stays UTF-8: no client could decode others.
 func (e *Error) cut(size int) {
 	if len(e.Message) > size {
 		e.Message = strings.ToValidUTF8(e.Message[:max(0, size)], "")

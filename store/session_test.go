@@ -85,6 +85,28 @@ func TestRefusedStaysRefused(t *testing.T) {
 	r.rows()
 }
 
+// A component that has changed nothing is not run again either.
+func TestUnchangedStaysUnchanged(t *testing.T) {
+	r := newReplicas(t)
+	r.must("n", Op{Kind: CreateTable, Table: "t"}, upload("touch", `
+def run(args):
+    if store.get("t", "k") != None:
+        store.put("t", "k", {"value": "2"})
+`))
+	id := r.must("n", Op{Kind: OpenSession})[0].Session
+	run := asked{Session: id, Seq: 1, Ops: []Op{{Kind: Run, Component: "touch"}}}
+	results, err := r.do("n", run)
+	r.must("n", Op{Kind: Put, Table: "t", Key: "k", Columns: columns("value", "1")})
+	r.fail()
+	late, again := r.do("n", run)
+	if err != nil || again != nil || !reflect.DeepEqual(late, results) {
+		t.Errorf("%+v, %v; and then %+v, %v", results, err, late, again)
+	}
+	if row := r.must("n", Op{Kind: Get, Table: "t", Key: "k"})[0].Row; string(row.Columns[0].Value) != "1" {
+		t.Errorf("a late copy has written %+v", row)
+	}
+}
+
 // A session is for the client that has opened it, whoever others say they are: what the controller appends counts.
 func TestSessionOfAClient(t *testing.T) {
 	r := newReplicas(t)

@@ -176,7 +176,7 @@ func (n *namespace) run(r *Request) ([]byte, error) {
 		}
 		refused = refused || failed
 	}
-	if n.changed || n.closes || refused && r.Session != 0 {
+	if n.changed || n.closes || r.Session != 0 && (refused || r.writes()) {
 		n.commit(r, answers)
 	}
 	return answers, nil
