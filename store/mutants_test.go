@@ -11,5 +11,5 @@ import (
 // The tests of this package fail with each bug, and pass without.
 func TestMutants(t *testing.T) {
 	mutation.TestNoticed(t, "..", "github.com/holdfast-sdn/holdfast", "./store", mutants,
-		append(mutation.Rapid, "-test.run", "^Test(Split|MergePages|Bucket|Refused|Replaced)")...)
+		append(mutation.Rapid, "-test.run", "^Test(Split|MergePages|Bucket|Refused|Unchanged|Replaced)")...)
 }
