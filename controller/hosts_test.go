@@ -11,12 +11,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/consensus"
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ryu"
+	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -256,5 +258,43 @@ func TestReplayedApplicationsFailOver(t *testing.T) {
 		s.status(id, "as it was", func(st Status) bool {
 			return st.Replayed.Restarts == 0 && st.Replayed.Diverged == 0 && st.Replayed.Generation == 1
 		})
+	}
+}
+
+// A host whose code cannot be read holds up nobody, and ends if it is not wanted when it has started.
+func TestStartDoesNotWait(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	folder, _, err := ryu.Unpack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "holdfast_ryu", "host.py")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	g := &group{heard: make(chan func()), done: make(chan struct{}), log: quiet}
+	close(g.done) // nobody is told
+	h := newHosts(g, ryu.Config{Python: "/bin/cat", Applications: []string{"a.py"}, Cluster: "c", Logger: quiet})
+	h.Start(1, replay.Beginning{})
+	h.Execute(1, nil, 0)
+	h.Checkpoint(1)
+	pipe, err := os.OpenFile(file, os.O_WRONLY, 0) // waits until it is read
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Stop(1)
+	if _, err := pipe.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := pipe.Close(); err != nil {
+		t.Fatal(err)
+	}
+	g.background.Wait() // for the end of the process
+	if len(h.lives) > 0 {
+		t.Errorf("%d lives are left", len(h.lives))
 	}
 }
