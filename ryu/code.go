@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/holdfast-sdn/holdfast/python"
 )
@@ -30,16 +31,58 @@ func unpack(others bool) (folder string, remove func(), err error) {
 			return folder, func() {}, nil
 		}
 	}
-	folder, err = os.MkdirTemp("", "holdfast-python-")
+	removeLeft(filepath.Join(os.TempDir(), temporary+"*"))
+	folder, err = os.MkdirTemp("", temporary)
 	if err != nil {
 		return "", nil, fmt.Errorf("ryu: no place for the host's code: %w", err)
 	}
-	remove = func() { _ = os.RemoveAll(folder) }
-	if err := errors.Join(os.Chmod(folder, 0o755), writeCode(folder)); err != nil {
+	used, err := lock(filepath.Join(folder, lockFile), os.O_CREATE)
+	remove = func() {
+		_ = os.RemoveAll(folder)
+		used.Close()
+	}
+	if err := errors.Join(err, os.Chmod(folder, 0o755), writeCode(folder)); err != nil {
 		remove()
 		return "", nil, fmt.Errorf("ryu: write the host's code: %w", err)
 	}
 	return folder, remove, nil
+}
+
+const (
+	temporary = "holdfast-python-" // begins the names of temporary folders
+	lockFile  = ".lock"            // in them, locked by the process that uses the folder
+)
+
+// removeLeft removes temporary folders of processes that were killed.
+func removeLeft(pattern string) {
+	folders, _ := filepath.Glob(pattern) // the pattern is valid
+	for _, folder := range folders {
+		if used, err := lock(filepath.Join(folder, lockFile), 0); err == nil {
+			_ = os.RemoveAll(folder)
+			used.Close()
+		}
+	}
+}
+
+// lock opens a file of this user and locks it, until it is closed or the process ends. The error is EWOULDBLOCK if
+// another process has locked it.
+func lock(path string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+		err = os.ErrPermission // somebody else has put it there
+	}
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }
 
 // codeFolder returns the folder in the cache for this version of the code.

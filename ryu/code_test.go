@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,5 +99,33 @@ func TestNoCache(t *testing.T) {
 	if _, err := Start(Config{Applications: []string{"any"}}, wire.Hello{}, b); err == nil ||
 		!strings.Contains(err.Error(), "no place for the host's code") {
 		t.Errorf("no place at all: %v", err)
+	}
+}
+
+// A temporary folder that a killed process has left is removed by the next one, and none that is in use.
+func TestLeftFoldersAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	left := filepath.Join(os.TempDir(), temporary+"left")
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, filepath.Join(left, lockFile))
+	first, remove, err := unpack(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, removeSecond, err := unpack(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), temporary+"*"))
+	if want := []string{first, second}; len(folders) != 2 || !slices.Contains(want, folders[0]) ||
+		!slices.Contains(want, folders[1]) {
+		t.Errorf("there are %v, and %v are in use", folders, want)
+	}
+	remove()
+	removeSecond()
+	if folders, _ = filepath.Glob(filepath.Join(os.TempDir(), temporary+"*")); len(folders) > 0 {
+		t.Errorf("left behind: %v", folders)
 	}
 }
