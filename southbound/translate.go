@@ -86,8 +86,8 @@ func (t *translator) cannotSay(dst, msg []byte, code uint16) []byte {
 	return e.Append(dst, openflow.XID(msg))
 }
 
-// answersPorts reports whether the application whose request a FEATURES_REPLY of 1.0 answers has asked for PORT_DESC. The
-// session may not have sent that request: after a failover the reply can come to another one, and a second time.
+// answersPorts reports whether the application whose request a FEATURES_REPLY of 1.0 answers has asked for PORT_DESC.
+// The session may not have sent that request: after a failover the reply can come to another one, and a second time.
 // Applications hardly ever ask for the features, which they have from SWITCH_UP. So only those requests are remembered.
 func (t *translator) answersPorts(xid uint32) bool {
 	return xid < handshake.OwnXID && !slices.Contains(t.asked, xid)
