@@ -147,7 +147,6 @@ def op(kind: str, table: str = "", key: str = "", *, columns: Columns | None = N
 
 
 _READS = ("get", "list", "resolve", "list_tables", "list_components")
-_MAY_WRITE_NOTHING = (*_READS, "run")  # these need not prolong a session
 
 
 class Client:
@@ -307,7 +306,7 @@ class Client:
             if why and attempts > 1:  # it says nothing of the first attempt
                 self._session = 0
                 raise UnknownError(why["message"])
-            if not why and any(o["op"] not in _MAY_WRITE_NOTHING for o in ops):
+            if not why:
                 self._written = began
             return _outcome(answer)
 
