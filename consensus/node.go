@@ -361,9 +361,17 @@ func (n *Node) Propose(term uint64, data []byte, early ...uint64) error {
 	if err := n.inbox.proposal(term, data, early); err != nil {
 		return err
 	}
-	n.drive()
+	if len(data) < longProposal {
+		n.drive()
+	} else {
+		n.inbox.signal()
+	}
 	return nil
 }
+
+// longProposal is how many bytes a proposal has which is left to the loop: to copy and save it takes longer than to wake
+// the loop, and the owner can do other work meanwhile.
+const longProposal = 16 << 10
 
 // SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They
 // are not changed afterwards. It reports false if there is no connection, or if 12 MiB of all groups are waiting. A
