@@ -19,10 +19,11 @@ import (
 const interval = 50 * time.Millisecond
 
 // A process gets twice the processors when it was busy for more than grow per cent of their time, and half of them when
-// it was busy for less than shrink per cent in each of so many looks. Each change stops it for some 50 µs.
+// it was busy for less than shrink per cent of the time of so many looks. That is less than grow of those it then has,
+// and it will need less: see above. Each change stops it for some 50 µs.
 const (
 	grow   = 70
-	shrink = 30
+	shrink = 34
 	calm   = 20
 )
 
@@ -79,25 +80,25 @@ func processorTime() time.Duration {
 // use decides how many processors a process has.
 type use struct {
 	now, most int
-	calm      int // looks in a row at which half of them would have been enough
+	looks     int           // since the last change, or the last time that half of the processors would not have been enough
+	used, in  time.Duration // in these looks
 }
 
 // look takes how much processor time was used in a time, and reports whether the number of processors changes.
 func (u *use) look(used, in time.Duration) bool {
-	whole := in * time.Duration(u.now)
-	if used*100 > whole*grow {
-		u.calm = 0
-		before := u.now
+	before := u.now
+	if used*100 > in*time.Duration(u.now)*grow {
 		u.now = min(2*u.now, u.most)
+		u.looks, u.used, u.in = 0, 0, 0
 		return u.now != before
 	}
-	if used*100 >= whole*shrink || u.now == 1 {
-		u.calm = 0
+	u.looks, u.used, u.in = u.looks+1, u.used+used, u.in+in
+	if u.looks < calm {
 		return false
 	}
-	if u.calm++; u.calm < calm {
-		return false
+	if u.used*100 < u.in*time.Duration(u.now)*shrink {
+		u.now = (u.now + 1) / 2
 	}
-	u.now, u.calm = (u.now+1)/2, 0
-	return true
+	u.looks, u.used, u.in = 0, 0, 0
+	return u.now != before
 }

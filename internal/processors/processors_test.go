@@ -23,7 +23,8 @@ func TestLook(t *testing.T) {
 		{"one is enough", 1, 8, repeat(grow, 100), 1},
 		{"one is not enough", 1, 8, []int{grow + 1}, 2},
 		{"all are needed", 1, 6, []int{100, 200, 400, 600}, 6},
-		{"a burst", 4, 4, append(repeat(10, calm-1), 4*shrink), 4},
+		{"a burst", 4, 4, append(repeat(10, calm-1), 4*grow+1), 4},
+		{"a little more now and then", 4, 4, repeat(4*shrink-1, 2*calm), 2},
 		{"half would be too few", 4, 4, repeat(4*shrink, 100), 4},
 	} {
 		u := use{now: x.now, most: x.most}
