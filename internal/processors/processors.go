@@ -80,7 +80,7 @@ func processorTime() time.Duration {
 // use decides how many processors a process has.
 type use struct {
 	now, most int
-	looks     int           // since the last change, or the last time that half of the processors would not have been enough
+	looks     int           // since the last change, or the last decision
 	used, in  time.Duration // in these looks
 }
 
