@@ -338,6 +338,9 @@ func TestFound(t *testing.T) {
 	if got := o.n.Status().Members; got[1] != "c1@" {
 		t.Errorf("members %v", got)
 	}
+	if got := o.n.Present().Names; len(got) != 1 || got[1] != "c1" {
+		t.Errorf("names %v", got)
+	}
 }
 
 func TestSplitAddress(t *testing.T) {

@@ -216,7 +216,8 @@ func (n *Node) ready() {
 		n.queue(rd.Updates)
 		if rd.Members != nil {
 			n.host.changed(n.cfg.Group, dialed(n.addresses(rd.Members)), rd.Gone)
-			n.present.Store(&Present{controllersOf(maps.Keys(rd.Members)), controllersOf(slices.Values(rd.Voters))})
+			n.present.Store(&Present{controllersOf(maps.Keys(rd.Members)), controllersOf(slices.Values(rd.Voters)),
+				namesOf(rd.Members)})
 		}
 		if rd.Elect > 0 {
 			n.elect.Reset(rd.Elect)
@@ -385,11 +386,23 @@ func (n *Node) SendPayload(member uint64, payload []byte) bool {
 type Present struct {
 	Controllers []uint64
 	Voters      []uint64 // those of them that vote, or will when a change of the members is complete
+	Names       map[uint64]string // of those that have one
 }
 
 // Present returns who is present now; nobody if the node does not know yet. Safe for concurrent use. The result must
 // not be modified.
 func (n *Node) Present() Present { return *n.present.Load() }
+
+// namesOf returns the names of the controllers of replicas, of those that have one.
+func namesOf(members map[uint64]string) map[uint64]string {
+	names := map[uint64]string{}
+	for id, m := range members {
+		if name, _ := SplitAddress(m); name != "" {
+			names[wire.ControllerOf(id)] = name
+		}
+	}
+	return names
+}
 
 // controllersOf returns the controllers of replicas, in order.
 func controllersOf(replicas iter.Seq[uint64]) (list []uint64) {

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -158,7 +157,7 @@ func (c *Core) judge() {
 	by := map[uint64][]string{}
 	for id, sum := range now.sums {
 		if slices.Contains(c.present.Voters, id) {
-			by[sum] = append(by[sum], cmp.Or(c.cfg.Names[id], fmt.Sprint("id ", id)))
+			by[sum] = append(by[sum], c.nameOf(id))
 		}
 	}
 	for sum, names := range by {

@@ -339,7 +339,7 @@ func (c *Core) tellLeader(now time.Time) {
 	if c.cfg.Tell == nil {
 		return
 	}
-	f := &api.Failover{From: c.cfg.Names[was.leader], Term: c.role.Term, Switches: int32(len(c.sessions)),
+	f := &api.Failover{From: c.nameOf(was.leader), Term: c.role.Term, Switches: int32(len(c.sessions)),
 		Commands: c.resent}
 	if !was.ended.IsZero() {
 		f.LeaderlessMs = inMs(now.Sub(was.ended))

@@ -108,7 +108,7 @@ func (c *Core) reach(now time.Time, r *proxy.Remote, why string) {
 	s := &attached{Session: r, since: now}
 	c.use(r.Switch(), s)
 	c.claimSettled(s)
-	c.log.Info("switch reached through another controller", "switch", r.Switch(), "through", c.cfg.Names[r.Member()],
+	c.log.Info("switch reached through another controller", "switch", r.Switch(), "through", c.nameOf(r.Member()),
 		"because", why)
 }
 

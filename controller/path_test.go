@@ -91,6 +91,12 @@ func TestProxy(t *testing.T) {
 		follower.Role != "proxy" {
 		t.Errorf("at the leader %+v, at the follower %+v", leader, follower)
 	}
+	p.l.present = consensus.Present{Controllers: []uint64{1, 2}, Voters: []uint64{1, 2},
+		Names: map[uint64]string{2: "joined"}}
+	p.pass(time.Millisecond)
+	if st := p.l.core.Status().Switches[0]; st.Via != "joined" {
+		t.Errorf("through a controller that has joined: %+v", st)
+	}
 	p.f.core.Detached(p.f.now, s)
 	p.pass(time.Millisecond)
 	if st := p.l.core.Status().Switches[0]; st.Role != "none" || st.Via != "" {

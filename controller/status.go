@@ -1,10 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -308,18 +308,30 @@ func (c *Core) connection(out SwitchStatus, id openflow.DatapathID) SwitchStatus
 	return out
 }
 
+// nameOf returns the name of a controller, also of one that has joined since the start, or its id; "" for 0.
+func (c *Core) nameOf(controller uint64) string {
+	if controller == 0 {
+		return ""
+	}
+	return cmp.Or(c.present.Names[controller], c.cfg.Names[controller], fmt.Sprint("id ", controller))
+}
+
 // connectedTo says through which controllers the leader can reach a switch, if that is less than it should be.
 func (c *Core) connectedTo(out *SwitchStatus, id openflow.DatapathID, st southbound.State) {
 	name := c.cfg.Name
 	if r := c.remote(id); r != nil {
-		name = c.cfg.Names[r.Member()]
+		name = c.nameOf(r.Member())
 		out.Via = name
 	}
 	sessions := c.leader.Sessions(id)
 	if c.local[id] != nil {
 		sessions++
 	}
-	names := slices.Sorted(maps.Values(c.cfg.Names))
+	var names []string
+	for _, id := range c.present.Controllers {
+		names = append(names, c.nameOf(id))
+	}
+	slices.Sort(names)
 	remedy := "give it the addresses of " + strings.Join(names, ", ") +
 		" (ovs-vsctl set-controller BRIDGE tcp:ADDRESS:6653 …)"
 	switch {
