@@ -385,7 +385,7 @@ func (n *Node) SendPayload(member uint64, payload []byte) bool {
 // Present is which controllers have a replica of a group, in order.
 type Present struct {
 	Controllers []uint64
-	Voters      []uint64 // those of them that vote, or will when a change of the members is complete
+	Voters      []uint64          // those of them that vote, or will when a change of the members is complete
 	Names       map[uint64]string // of those that have one
 }
 
