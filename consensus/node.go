@@ -370,8 +370,8 @@ func (n *Node) Propose(term uint64, data []byte, early ...uint64) error {
 	return nil
 }
 
-// longProposal is how many bytes a proposal has which is left to the loop: to copy and save it takes longer than to
-// wake the loop, and the owner can do other work meanwhile.
+// Proposals of at least longProposal bytes are left to the loop: to copy and save one takes longer than to wake the
+// loop, and the owner can do other work meanwhile.
 const longProposal = 16 << 10
 
 // SendPayload sends bytes to the owner of another member, on the connection that also carries Raft's messages. They

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/ryu"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
+	"github.com/holdfast-sdn/holdfast/ryu/wire"
 	"github.com/holdfast-sdn/holdfast/southbound"
 )
 
@@ -276,9 +277,13 @@ func TestStartDoesNotWait(t *testing.T) {
 	if err := errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	stays := filepath.Join(t.TempDir(), "stays")
+	if err := os.WriteFile(stays, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	g := &group{heard: make(chan func()), done: make(chan struct{}), log: quiet}
 	close(g.done) // nobody is told
-	h := newHosts(g, ryu.Config{Python: "/bin/cat", Applications: []string{"a.py"}, Cluster: "c", Logger: quiet})
+	h := newHosts(g, ryu.Config{Python: stays, Applications: []string{"a.py"}, Cluster: "c", Logger: quiet})
 	h.Start(1, replay.Beginning{})
 	h.Execute(1, nil, 0)
 	h.Checkpoint(1)
@@ -286,6 +291,7 @@ func TestStartDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := h.lives[1]
 	h.Stop(1)
 	if _, err := pipe.Write(content); err != nil {
 		t.Fatal(err)
@@ -294,7 +300,8 @@ func TestStartDoesNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.background.Wait() // for the end of the process
-	if len(h.lives) > 0 {
-		t.Errorf("%d lives are left", len(h.lives))
+	input := wire.Input{Number: 1, Kind: wire.Timer}
+	if err := l.host.Execute(input.Append(nil), 1); !errors.Is(err, ryu.ErrEnded) || len(h.lives) > 0 {
+		t.Errorf("%v, %d lives are left", err, len(h.lives))
 	}
 }

@@ -32,11 +32,15 @@ func unpack(others bool) (folder string, remove func(), err error) {
 		}
 	}
 	removeLeft(filepath.Join(os.TempDir(), temporary+"*"))
-	folder, err = os.MkdirTemp("", temporary)
+	hidden, err := os.MkdirTemp("", "."+temporary) // nobody takes it for one that was left before it is locked
 	if err != nil {
 		return "", nil, fmt.Errorf("ryu: no place for the host's code: %w", err)
 	}
-	used, err := lock(filepath.Join(folder, lockFile), os.O_CREATE)
+	used, err := lock(filepath.Join(hidden, lockFile), os.O_CREATE)
+	folder = filepath.Join(filepath.Dir(hidden), filepath.Base(hidden)[1:])
+	if err = errors.Join(err, os.Rename(hidden, folder)); err != nil {
+		folder = hidden
+	}
 	remove = func() {
 		_ = os.RemoveAll(folder)
 		used.Close()

@@ -198,10 +198,10 @@ func TestNoBundles(t *testing.T) {
 		"it refuses them": {func(d *dock) {
 			d.fails(d.step.open, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter)
 			d.fails(1, of13.ErrTypeBadRequest, of13.BadRequestBadExperimenter) // of the ADD message
-			d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
+			d.hears(raw(4, of13.TypeBarrierReply, d.step.barrier))
 		}, noBundles},
 		"it passes them over in silence": {func(d *dock) {
-			d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
+			d.hears(raw(4, of13.TypeBarrierReply, d.step.barrier))
 		}, noBundles},
 		"it refuses the marker at once": {func(d *dock) {
 			d.fails(d.step.marker, of13.ErrTypeFlowModFailed, of13.FlowModFailedUnknown)
@@ -261,7 +261,7 @@ func TestSlave(t *testing.T) {
 		}
 		d.give(2, "f")
 		d.says("")
-		if _, ok := d.takes(message(4, of13.TypeBarrierReply, firstXID|5)); ok {
+		if _, ok := d.takes(raw(4, of13.TypeBarrierReply, firstXID|5)); ok {
 			t.Fatalf("%s: it waits for something", tc.name)
 		}
 	}
@@ -340,7 +340,7 @@ func TestRefusalShowsTheCommand(t *testing.T) {
 	e := of13.Error{ErrType: of13.ErrTypeBadMatch, Code: 1, Data: add.Append(nil, 1)[:64]}
 	d.hears(e.Append(nil, 1))
 	d.step.opened = true
-	list, _ := d.takes(message(4, of13.TypeBarrierReply, d.step.barrier))
+	list, _ := d.takes(raw(4, of13.TypeBarrierReply, d.step.barrier))
 	var got of13.Error
 	if len(list) != 1 || got.Decode(list[0]) != nil || got.ErrType != e.ErrType || got.Data[1] != of13.TypeFlowMod ||
 		openflow.XID(got.Data) != 1 {
@@ -354,16 +354,16 @@ func TestNotTheSenders(t *testing.T) {
 	d.give(1, "b")
 	refusal := of13.Error{ErrType: of13.ErrTypeBadRequest}
 	for _, msg := range [][]byte{
-		message(4, of13.TypeBarrierReply, 1), refusal.Append(nil, 1), refusal.Append(nil, 0), packetIn13(1),
-		message(4, openflow.TypeExperimenter, 0, 0x4f, 0x4e, 0x46, 0, 0, 0, 7, 0x77),
+		raw(4, of13.TypeBarrierReply, 1), refusal.Append(nil, 1), refusal.Append(nil, 0), packetIn13(1),
+		raw(4, openflow.TypeExperimenter, 0, 0x4f, 0x4e, 0x46, 0, 0, 0, 7, 0x77),
 	} {
 		if _, ok := d.takes(msg); ok {
 			t.Errorf("it takes %x", msg)
 		}
 	}
 	for _, msg := range [][]byte{ // none of these is an answer to the sender
-		message(4, of13.TypeBarrierReply, firstXID|999), refusal.Append(nil, firstXID|999),
-		message(4, openflow.TypeError, firstXID|999),
+		raw(4, of13.TypeBarrierReply, firstXID|999), refusal.Append(nil, firstXID|999),
+		raw(4, openflow.TypeError, firstXID|999),
 	} {
 		if list, ok := d.takes(msg); !ok || list != nil {
 			t.Errorf("%x: %v, %x", msg, ok, list)
@@ -407,7 +407,7 @@ func TestTooManyBundles(t *testing.T) {
 				t.Fatalf("refused: %d; it says %q", got, d.cannot)
 			}
 		}
-		if got := d.hears(message(4, of13.TypeBarrierReply, d.step.barrier)); got != nil {
+		if got := d.hears(raw(4, of13.TypeBarrierReply, d.step.barrier)); got != nil {
 			t.Fatalf("refused: %d", got)
 		}
 	}

@@ -161,7 +161,7 @@ func TestClaimedBefore(t *testing.T) {
 func TestStandbyIgnoresAnswersToOthers(t *testing.T) {
 	p, _ := steady(t, 2)
 	c := p.members[1].core
-	vendor := message(4, openflow.TypeExperimenter, 9, 0, 0, 0, 1, 0, 0, 0, 1)
+	vendor := raw(4, openflow.TypeExperimenter, 9, 0, 0, 0, 1, 0, 0, 0, 1)
 	c.Logged(0, 0, vendor)
 	c.Logged(0, 0, (&of13.Error{}).Append(nil, 5))
 	p.raise(1)
@@ -181,7 +181,7 @@ func TestNoRolesForApplications(t *testing.T) {
 	}{
 		{"role", role.Append(nil, 1)},
 		{"async", async.Append(nil, 1)},
-		{"role cut short", message(4, of13.TypeRoleRequest, 1)},
+		{"role cut short", raw(4, of13.TypeRoleRequest, 1)},
 	} {
 		for _, bestEffort := range []bool{false, true} {
 			p, c1 := steady(t, 1)
@@ -332,7 +332,7 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 			Data: make([]byte, 16)}
 		noPorts := says(refusal.Append(nil, handshake.OwnXID+2))
 		const bundleControl, openReply = 33, 1
-		opens := message(v, bundleControl, opening, 0, 0, 0, 0, 0, openReply, 0, 3)
+		opens := raw(v, bundleControl, opening, 0, 0, 0, 0, 0, openReply, 0, 3)
 		mustFeed(t, c, says(hello.Append(nil, 1)), says(features13(7)), opens, says(role.Append(nil, opening+2)),
 			noPorts)
 		b, ok := c.peer.(*bundles)
@@ -345,7 +345,7 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 		if b.state != asking {
 			t.Fatalf("version %d: state %d", v, b.state)
 		}
-		mustFeed(t, c, says(message(v, of13.TypeFeaturesReply, handshake.OwnXID+1,
+		mustFeed(t, c, says(raw(v, of13.TypeFeaturesReply, handshake.OwnXID+1,
 			features13(7)[openflow.HeaderLen:]...)), noPorts)
 		if b.state != founding {
 			t.Errorf("version %d: it has said what was asked, and the state is %d", v, b.state)
@@ -361,7 +361,7 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 	c := c1.core
 	var requests []byte
 	for seq := range uint32(3) {
-		requests = append(requests, message(4, of13.TypeBarrierRequest, 1<<24|seq+1)...)
+		requests = append(requests, raw(4, of13.TypeBarrierRequest, 1<<24|seq+1)...)
 	}
 	c.Hold()
 	if err := c.Send(experimenter.Block{Generation: c1.term, Epoch: c.epoch, First: 1, Count: 3},
@@ -369,8 +369,8 @@ func TestAnswersOfASwitchThatIsHeldUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq := range uint32(3) {
-		answer, barrier := message(4, of13.TypeBarrierReply, 1<<24|seq+1),
-			message(4, of13.TypeBarrierReply, c.peer.(*bundles).sender.step.barrier)
+		answer, barrier := raw(4, of13.TypeBarrierReply, 1<<24|seq+1),
+			raw(4, of13.TypeBarrierReply, c.peer.(*bundles).sender.step.barrier)
 		if got := mustFeed(t, c, packetIn13(byte(seq)), answer, barrier, packetIn13(byte(seq))); len(got) > 0 {
 			t.Fatalf("%+v between Hold and Resend", got)
 		}
@@ -431,7 +431,7 @@ func TestEventsWithoutAnswer(t *testing.T) {
 	c.Claim(3, 1000, Resume{Epoch: 500, Live: true})
 	role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
 	refusal = of13.Error{ErrType: of13.ErrTypeBadRequest, Data: make([]byte, 16)}
-	features := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
+	features := raw(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
 	mustFeed(t, c, role.Append(nil, c.peer.(*bundles).roleXID), refusal.Append(nil, c.peer.(*bundles).markersXID))
 	c.Acknowledge(500, 1)
 	mustFeed(t, c, packetIn13(0), features, refusal.Append(nil, handshake.OwnXID+2))

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-func message(version, typ uint8, xid uint32, body ...byte) []byte {
+func raw(version, typ uint8, xid uint32, body ...byte) []byte {
 	m := append(openflow.AppendHeader(nil, version, typ, xid), body...)
 	openflow.SetLength(m)
 	return m
@@ -31,7 +31,7 @@ func features13(id openflow.DatapathID) []byte {
 
 func features10(id openflow.DatapathID) []byte {
 	body := binary.BigEndian.AppendUint64(nil, uint64(id))
-	return message(openflow.Version10, of13.TypeFeaturesReply, 1, append(body, make([]byte, 16)...)...)
+	return raw(openflow.Version10, of13.TypeFeaturesReply, 1, append(body, make([]byte, 16)...)...)
 }
 
 func packetIn13(data ...byte) []byte {
@@ -70,8 +70,8 @@ func roleReply(term uint64) []byte {
 }
 
 var (
-	hello13 = message(4, 0, 1)
-	hello10 = message(1, 0, 1)
+	hello13 = raw(4, 0, 1)
+	hello10 = raw(1, 0, 1)
 )
 
 // feed gives all of in to the core, and returns the actions.
@@ -176,7 +176,7 @@ func TestAgentEventsInPieces(t *testing.T) {
 
 func TestAgentCommands(t *testing.T) {
 	c := agentCore(t)
-	msgs := concat(message(4, 14, 1), message(4, 13, 2))
+	msgs := concat(raw(4, 14, 1), raw(4, 13, 2))
 	if err := c.Send(commandBlock(3, 100, 1, 2), msgs); err != ErrNotMaster {
 		t.Fatalf("before the claim: %v", err)
 	}
@@ -308,7 +308,7 @@ func TestSilentAgent(t *testing.T) {
 		t.Errorf("not read: %d heartbeats in 10 intervals, %v", asked, err)
 	}
 	for threads = 10; threads > 0; threads-- {
-		mustFeed(t, c, message(4, openflow.TypeEchoReply, handshake.OwnXID))
+		mustFeed(t, c, raw(4, openflow.TypeEchoReply, handshake.OwnXID))
 		if _, err := beats(c, threads*limit, true); err != nil || c.State().Silent {
 			t.Fatalf("heard, with a crowd of %d: %v", threads, err)
 		}
@@ -332,7 +332,7 @@ func TestAgentOf10SwitchKeepsTheNumbers(t *testing.T) {
 	mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1), features10(7))
 	c.Claim(3, 0, Resume{})
 	in := packetIn10([]byte("packet")...)
-	strange := message(1, 99, 4)
+	strange := raw(1, 99, 4)
 	all := concat(up, in, strange, in)
 	b := experimenter.Block{Epoch: 100, First: 1, Count: 4, Bytes: uint32(len(all))}
 	got := mustFeed(t, c, roleReply(3), b.Append(nil, 1, experimenter.TypeEvents), all)
@@ -364,13 +364,13 @@ func TestWrongPeers(t *testing.T) {
 		name, fails string
 		in          []byte
 	}{
-		{"no hello", "no OpenFlow HELLO", message(4, 10, 0)},
-		{"old version", "enable 1.3", message(2, 0, 0)},
-		{"changes version", "negotiated", concat(hello13, message(1, 2, 0))},
+		{"no hello", "no OpenFlow HELLO", raw(4, 10, 0)},
+		{"old version", "enable 1.3", raw(2, 0, 0)},
+		{"changes version", "negotiated", concat(hello13, raw(1, 2, 0))},
 		{"attach before hello", "HELLO", attach},
 		{"attach twice", "ATTACH", concat(hello13, attach, attach)},
 		{"other release", "same release", concat(hello13, other)},
-		{"refuses hello", "error type 0", concat(hello13, message(4, 1, 0, 0, 0, 0, 0))},
+		{"refuses hello", "error type 0", concat(hello13, raw(4, 1, 0, 0, 0, 0, 0))},
 		{"auxiliary connection", "auxiliary", concat(hello13, (&of13.FeaturesReply{AuxID: 1}).Append(nil, 0))},
 		{"agent: event without block", "outside of a block", concat(agent, packetIn13(1))},
 		{"agent: block of nothing", "block of 0", concat(agent, eventBlock(100, 1))},
@@ -380,14 +380,14 @@ func TestWrongPeers(t *testing.T) {
 		{"agent: block too long", "length", concat(agent,
 			experimenter.Block{Epoch: 100, First: 1, Count: 1, Bytes: 800}.Append(nil, 4, experimenter.TypeEvents),
 			packetIn13(1))},
-		{"agent: malformed ack", "truncated", concat(agent, message(4, 4, 0, 0xff, 0, 0x48, 0x4f, 0, 0, 0, 5))},
+		{"agent: malformed ack", "truncated", concat(agent, raw(4, 4, 0, 0xff, 0, 0x48, 0x4f, 0, 0, 0, 5))},
 		{"legacy: plays agent", "without ATTACH", concat(legacy,
 			experimenter.Block{Epoch: 1, First: 1, Count: 1}.Append(nil, 1, experimenter.TypeEvents))},
 		{"legacy: other version", "version 4", concat(legacy, packetIn13(1))},
 		{"bundles: plays agent", "without ATTACH", concat(stock, eventBlock(1, 1, packetIn13(1)))},
 		{"bundles: claims to be marked", "without ATTACH",
 			concat(stock, experimenter.SyncMarker{Generation: 1, Number: 1}.Append(nil, 4))},
-		{"bundles: other version", "version 1", concat(stock, message(1, 10, 0))},
+		{"bundles: other version", "version 1", concat(stock, raw(1, 10, 0))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := &Core{}
@@ -416,9 +416,9 @@ func TestAgentOfAnotherReleaseIsTold(t *testing.T) {
 func FuzzSession(f *testing.F) {
 	attach := experimenter.Attach{Epoch: 100}.Append(nil, 4)
 	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, packetIn13(1), packetIn13(2))))
-	f.Add(concat(hello13, features13(7), opened(opening), ports13(), packetIn13(1), message(4, 21, 0x80000101)))
-	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), message(4, 21, 5)))
-	f.Add(concat(hello10, features10(7), message(1, 10, 0, make([]byte, 20)...)))
+	f.Add(concat(hello13, features13(7), opened(opening), ports13(), packetIn13(1), raw(4, 21, 0x80000101)))
+	f.Add(concat(hello13, features13(7), ports13(), packetIn13(1), raw(4, 21, 5)))
+	f.Add(concat(hello10, features10(7), raw(1, 10, 0, make([]byte, 20)...)))
 	up := experimenter.SwitchUp{}.Append(nil, 1) // without features
 	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, up)))
 	f.Fuzz(func(t *testing.T, in []byte) {

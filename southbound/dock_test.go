@@ -43,7 +43,7 @@ func (d *dock) give(first uint64, letters string) {
 		case 'f', 'F':
 			all = append(all, cookieMod(uint64(first)+uint64(i)).Append(nil, xid)...)
 		case 'b', 'B':
-			all = append(all, message(4, of13.TypeBarrierRequest, xid)...)
+			all = append(all, raw(4, of13.TypeBarrierRequest, xid)...)
 		case 'm', 'M':
 			m := of13.MeterMod{MeterID: 1}
 			all = append(all, m.Append(nil, xid)...)
@@ -121,7 +121,7 @@ func (d *dock) barrier() []uint32 {
 		opened := of13.BundleControl{ID: d.step.bundle, CtrlType: of13.BundleOpenReply}
 		d.hears(opened.Append(nil, d.step.open))
 	}
-	return d.hears(message(4, of13.TypeBarrierReply, d.step.barrier))
+	return d.hears(raw(4, of13.TypeBarrierReply, d.step.barrier))
 }
 
 func (d *dock) committed() {

@@ -146,7 +146,7 @@ func TestHeldSum(t *testing.T) {
 		sum(removed.Append(nil, 1)) == sum((&of13.FlowRemoved{Cookie: 6}).Append(nil, 1)) {
 		t.Fatal("flow-removed")
 	}
-	if sum(message(4, of13.TypePacketIn, 1)) < 2 { // the shortest packet-in
+	if sum(raw(4, of13.TypePacketIn, 1)) < 2 { // the shortest packet-in
 		t.Fatal("a reserved sum")
 	}
 }

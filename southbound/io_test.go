@@ -16,7 +16,7 @@ import (
 func TestLegacySession(t *testing.T) {
 	b := (&bed{t: t, lead: true}).start(Config{})
 	p := b.legacy(7)
-	p.say(packetIn10(1), message(1, 2, 77), packetIn10(2))
+	p.say(packetIn10(1), raw(1, 2, 77), packetIn10(2))
 	if echo := p.expect(openflow.TypeEchoReply); openflow.XID(echo) != 77 {
 		t.Fatalf("%x", echo)
 	}
@@ -161,10 +161,10 @@ func TestBadPeers(t *testing.T) {
 			p.Conn.(*net.TCPConn).CloseWrite()
 			return p
 		}},
-		{"version 5", "enable 1.3", func(b *bed) *endpoint { p := b.dial(); p.say(message(3, 0, 0)); return p }},
+		{"version 5", "enable 1.3", func(b *bed) *endpoint { p := b.dial(); p.say(raw(3, 0, 0)); return p }},
 		{"version changes", "version 4 after", func(b *bed) *endpoint {
 			p := b.legacy(8)
-			p.say(message(4, 10,
+			p.say(raw(4, 10,
 				0))
 			return p
 		}},
@@ -177,7 +177,7 @@ func TestBadPeers(t *testing.T) {
 			return p
 		}},
 		{"stock: version changes", "version 1 after",
-			func(b *bed) *endpoint { p := b.handshake13(8); p.say(message(1, 10, 0)); return p }},
+			func(b *bed) *endpoint { p := b.handshake13(8); p.say(raw(1, 10, 0)); return p }},
 		{"stock: says nothing any more", "silent", func(b *bed) *endpoint { return b.handshake13(8) }},
 		{"stock: does not read", "does not read", func(b *bed) *endpoint { return neverReads(b, b.handshake13(8), 4) }},
 	} {
@@ -208,7 +208,7 @@ func TestBadPeers(t *testing.T) {
 // neverReads sends more echo requests than the server queues replies for, and does not read.
 func neverReads(b *bed, p *endpoint, version uint8) *endpoint {
 	go func() {
-		echo := message(version, 2, 1, make([]byte, 60000)...)
+		echo := raw(version, 2, 1, make([]byte, 60000)...)
 		for {
 			if _, err := p.Write(echo); err != nil {
 				return
@@ -223,7 +223,7 @@ func TestStormIsOneLine(t *testing.T) {
 	b := (&bed{t: t}).start(Config{})
 	for range 200 {
 		p := b.dial()
-		p.say(message(9, 9, 9))
+		p.say(raw(9, 9, 9))
 		p.closed()
 	}
 	if n := len(b.log.Lines("connection refused")); n != 1 {

@@ -14,7 +14,7 @@ import (
 
 func packetIn10(data ...byte) []byte {
 	body := []byte{0, 0, 0, 5, 0, 0, 0, 3, 0, 0} // buffer 5, port 3
-	return message(openflow.Version10, of13.TypePacketIn, 0, append(body, data...)...)
+	return raw(openflow.Version10, of13.TypePacketIn, 0, append(body, data...)...)
 }
 
 func TestLegacyEpochs(t *testing.T) {
@@ -35,7 +35,7 @@ func TestLegacyEpochs(t *testing.T) {
 	if out := c.types(t); out != "1:FEATURES_REQUEST" || c.epoch != 1000 {
 		t.Fatalf("%s, epoch %d", out, c.epoch)
 	}
-	got := mustFeed(t, c, packetIn10(2), features10(7), packetIn10(3), message(1, 2, 1), packetIn10(4), packetIn10(5))
+	got := mustFeed(t, c, packetIn10(2), features10(7), packetIn10(3), raw(1, 2, 1), packetIn10(4), packetIn10(5))
 	want := []string{"1000/1+1", "1000/2+1", "1000/3+2"}
 	for i, a := range got {
 		if id := fmt.Sprintf("%d/%d+%d", a.Batch.Epoch, a.Batch.First, a.Batch.Count); len(got) != len(want) ||
@@ -105,7 +105,7 @@ func TestFreshSwitchIsClaimedBeforeItIsRead(t *testing.T) {
 // A switch of a later version without bundles is handled in the same way. It also receives a role request, which
 // fences the previous master.
 func TestLegacyOf13(t *testing.T) {
-	for _, answer := range [][]byte{nil, message(4, openflow.TypeError, opening, 0, 1, 0, 3)} {
+	for _, answer := range [][]byte{nil, raw(4, openflow.TypeError, opening, 0, 1, 0, 3)} {
 		c := &Core{}
 		mustFeed(t, c, hello13, features13(7), answer, ports13())
 		if st := c.State(); st.Peer != Legacy || st.Guarantee != "at-most-once" || st.Why != noBundles {
@@ -119,9 +119,9 @@ func TestLegacyOf13(t *testing.T) {
 			t.Fatal(out)
 		}
 		role := of13.RoleReply{Role: of13.RoleMaster, GenerationID: 3}
-		again := message(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
+		again := raw(4, of13.TypeFeaturesReply, handshake.OwnXID+1, features13(7)[openflow.HeaderLen:]...)
 		got := mustFeed(t, c, role.Append(nil, firstXID+5), packetIn13(0), again, ports13(), packetIn13(1),
-			message(4, of13.TypeBarrierReply, 9))
+			raw(4, of13.TypeBarrierReply, 9))
 		if len(got) != 2 || got[0].Batch.Epoch != 2001 || got[1].Batch.Count != 2 {
 			t.Fatalf("%+v", got)
 		}
@@ -175,7 +175,7 @@ func TestBundlesBecomesLegacy(t *testing.T) {
 		if st := c.State(); st.Peer != Legacy || st.Guarantee != "at-most-once" || st.Why != tc.why || !st.InSync {
 			t.Fatalf("%s: %+v", name, st)
 		}
-		got := mustFeed(t, c, packetIn13(1), message(4, of13.TypeFeaturesReply, handshake.OwnXID+1,
+		got := mustFeed(t, c, packetIn13(1), raw(4, of13.TypeFeaturesReply, handshake.OwnXID+1,
 			features13(7)[openflow.HeaderLen:]...), ports13(), packetIn13(2))
 		if len(got) != 2 || got[0].Batch.First != 1 || got[1].Batch.Count != 1 || got[0].Batch.Epoch != c.epoch {
 			t.Fatalf("%s: %+v", name, got)
@@ -224,7 +224,7 @@ func TestLegacyCommands(t *testing.T) {
 	if err := c.Send(commandBlock(3, 1000, 4, 2), msgs); err == nil {
 		t.Fatal("a gap passed")
 	}
-	if got := mustFeed(t, c, message(1, of10.TypeBarrierReply, 5)); len(got) != 1 || got[0].Kind != Events {
+	if got := mustFeed(t, c, raw(1, of10.TypeBarrierReply, 5)); len(got) != 1 || got[0].Kind != Events {
 		t.Fatalf("the answer to a command's barrier: %+v", got)
 	}
 }
@@ -256,7 +256,7 @@ func TestLegacyTranslates(t *testing.T) {
 		t.Fatal(mark)
 	}
 	// The switch does not support that message, and refuses it with the xid of the command.
-	refusal := message(openflow.Version10, openflow.TypeError, 2, 0, 1, 0, 3, 1, 4, 0, 16, 0, 0, 0, 2)
+	refusal := raw(openflow.Version10, openflow.TypeError, 2, 0, 1, 0, 3, 1, 4, 0, 16, 0, 0, 0, 2)
 	if got := mustFeed(t, c, refusal); len(got) != 1 || openflow.XID(got[0].Batch.Messages) != 2 ||
 		got[0].Batch.Messages[1] != openflow.TypeError {
 		t.Fatalf("%+v", got)

@@ -435,7 +435,7 @@ func makeCommand(kind commandKind, epoch, seq uint64, continues bool) []byte {
 			m := of13.MultipartRequest{Part: of13.PartDesc}
 			return m.Append(nil, xid)
 		}
-		return message(4, of13.TypeBarrierRequest, xid)
+		return raw(4, of13.TypeBarrierRequest, xid)
 	case setMeter:
 		m := of13.MeterMod{Command: of13.MeterModify, Flags: of13.MeterPktps, MeterID: 1,
 			Bands: of13.Bands(nil).With(of13.Band{BandType: of13.BandDrop, Rate: uint32(epoch<<12 | seq)})}

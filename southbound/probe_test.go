@@ -52,7 +52,7 @@ func TestDuplicateIsRefusedWhileTheFirstLives(t *testing.T) {
 				return
 			}
 			if msg[1] == openflow.TypeEchoRequest {
-				first.say(message(4, 3, 0))
+				first.say(raw(4, 3, 0))
 			}
 		}
 	})

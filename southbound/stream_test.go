@@ -150,7 +150,7 @@ func TestStreamsOfAnAgent(t *testing.T) {
 	p.expect(4, of13.TypeFeaturesRequest)
 	p.say(onStream(4, features10(10)))
 	p.ends(4)
-	p.say(onStream(2, message(9, 9, 9))) // no event, and not within a block
+	p.say(onStream(2, raw(9, 9, 9))) // no event, and not within a block
 	p.ends(2)
 	await.Until(t, "its switch is detached", func() bool { return strings.Contains(b.told(), "detached 8") })
 	next.Done(errors.New("gap"))

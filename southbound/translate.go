@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-sdn/holdfast/internal/handshake"
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
@@ -17,10 +18,10 @@ import (
 type translator struct {
 	in, fromV13  []byte
 	untranslated uint64   // messages that the other version cannot express
-	asked        []uint32 // xids of FEATURES_REQUESTs of applications to a switch of 1.0
+	asked        []uint32 // xids of PORT_DESC requests of the replayed application to a switch of 1.0, the newest last
 }
 
-// maxAsked bounds asked.
+// maxAsked bounds asked; what is older is answered by the features.
 const maxAsked = 64
 
 // eventsToV13 translates a run of numbered events: each becomes exactly one message.
@@ -87,10 +88,28 @@ func (t *translator) cannotSay(dst, msg []byte, code uint16) []byte {
 }
 
 // answersPorts reports whether the application whose request a FEATURES_REPLY of 1.0 answers has asked for PORT_DESC.
-// The session may not have sent that request: after a failover the reply can come to another one, and a second time.
-// Applications hardly ever ask for the features, which they have from SWITCH_UP. So only those requests are remembered.
+// Those of the ledger ask for nothing else that is answered so: they have the features from SWITCH_UP. So it does not
+// matter whether this session has sent the request: after a failover the reply can come to another one, or again.
 func (t *translator) answersPorts(xid uint32) bool {
-	return xid < handshake.OwnXID && !slices.Contains(t.asked, xid)
+	switch {
+	case xid >= handshake.OwnXID:
+		return false
+	case message.TagOf(xid) == message.Replayed:
+		return slices.Contains(t.asked, xid)
+	}
+	return true
+}
+
+// ask notes that a request with this xid asks for PORT_DESC, or for something else.
+func (t *translator) ask(xid uint32, ports bool) {
+	t.asked = slices.DeleteFunc(t.asked, func(x uint32) bool { return x == xid })
+	if !ports {
+		return
+	}
+	if len(t.asked) == maxAsked {
+		t.asked = slices.Delete(t.asked, 0, 1)
+	}
+	t.asked = append(t.asked, xid)
 }
 
 // upToV13 makes SWITCH_UP. If not all ports fit, all are left out.
@@ -147,11 +166,8 @@ func (t *translator) commandsFromV13(version uint8, messages []byte) []byte {
 			openflow.SetLength(t.fromV13[at:])
 			continue
 		}
-		if version == openflow.Version10 && msg[1] == of13.TypeFeaturesRequest {
-			if len(t.asked) == maxAsked {
-				t.asked = t.asked[1:]
-			}
-			t.asked = append(t.asked, openflow.XID(msg))
+		if version == openflow.Version10 && t.fromV13[at+1] == of13.TypeFeaturesRequest {
+			t.ask(openflow.XID(msg), msg[1] == of13.TypeMultipartRequest)
 		}
 	}
 	return t.fromV13

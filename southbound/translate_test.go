@@ -28,7 +28,7 @@ func helloOf(version uint8) []byte {
 func barePorts(version uint8, xid uint32, n int) []byte {
 	body := append([]byte{0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0},
 		bytes.Repeat(append([]byte{0, 0, 0, 1, 0, 40, 0, 0}, make([]byte, 32)...), n)...)
-	return message(version, of13.TypeMultipartReply, xid, body...)
+	return raw(version, of13.TypeMultipartReply, xid, body...)
 }
 
 // Messages from the agent of a switch of version 1.4 or 1.5 are translated to 1.3, and keep the numbers that the
@@ -40,7 +40,7 @@ func TestAgentOfLaterSwitchKeepsTheNumbers(t *testing.T) {
 		mustFeed(t, c, helloOf(v), experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, v), features)
 		c.Claim(3, 0, Resume{})
 		up := experimenter.SwitchUp{Features: features, Ports: barePorts(v, 0, 2)}.Append(nil, v)
-		all := concat(up, versioned(v, packetIn13(1)), message(v, of14.TypeTableStatus, 0, make([]byte, 16)...),
+		all := concat(up, versioned(v, packetIn13(1)), raw(v, of14.TypeTableStatus, 0, make([]byte, 16)...),
 			barePorts(v, 9, 1), barePorts(v, 10, 1200))
 		b := experimenter.Block{Epoch: 100, First: 1, Count: 5, Bytes: uint32(len(all))}
 		got := mustFeed(t, c, roleReply(3), b.Append(nil, v, experimenter.TypeEvents), all)
@@ -97,36 +97,40 @@ func TestCommandsForLaterSwitch(t *testing.T) {
 }
 
 // An application that asks a switch of OpenFlow 1.0 for its ports gets them, also if the reply comes to a session that
-// has not sent the request, or comes again. One that asks for the features gets these.
+// has not sent the request, or comes again. A replayed one, which may also ask for the features, gets what it has asked
+// for from the session that has sent the request.
 func TestPortsOf10Switch(t *testing.T) {
-	const ports, features = 0x01000005, 0x7f000006 // xids
-	request := func(typ uint8, xid uint32, body ...byte) []byte { return message(4, typ, xid, body...) }
+	const ports, replayedPorts, features, reused = 0x01000005, 0x7f000005, 0x7f000006, 0x7f000007 // xids
+	request := func(xid uint32, ofPorts bool) []byte {
+		if ofPorts {
+			return raw(4, of13.TypeMultipartRequest, xid, 0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0)
+		}
+		return raw(4, of13.TypeFeaturesRequest, xid)
+	}
+	const multipart, plain = of13.TypeMultipartReply, of13.TypeFeaturesReply
 	for _, asked := range []bool{false, true} {
 		c := &Core{}
 		mustFeed(t, c, hello10, experimenter.Attach{Epoch: 100, FirstHeld: 1, NextEvent: 2}.Append(nil, 1),
 			features10(7))
 		c.Claim(3, 0, Resume{})
+		want := []uint8{openflow.TypeExperimenter, multipart, multipart, plain, plain, plain, plain}
 		if asked {
-			commands := concat(request(of13.TypeMultipartRequest, ports, 0, byte(of13.PartPortDesc), 0, 0, 0, 0, 0, 0),
-				request(of13.TypeFeaturesRequest, features))
-			if err := c.Send(commandBlock(3, 100, 1, 2), commands); err != nil {
+			want[3], want[4] = multipart, multipart
+			commands := concat(request(ports, true), request(replayedPorts, true), request(features, false),
+				request(reused, true), request(reused, false))
+			if err := c.Send(commandBlock(3, 100, 1, 5), commands); err != nil {
 				t.Fatal(err)
 			}
 		}
-		up := experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)
-		reply := func(xid uint32) []byte {
+		events := [][]byte{experimenter.SwitchUp{Features: features10(7)}.Append(nil, 1)}
+		for _, xid := range []uint32{ports, ports, replayedPorts, replayedPorts, features, reused} {
 			msg := features10(7)
 			binary.BigEndian.PutUint32(msg[4:], xid)
-			return msg
+			events = append(events, msg)
 		}
-		got := mustFeed(t, c, roleReply(3), eventBlock(100, 1, up, reply(ports), reply(ports), reply(features)))
-		if len(got) != 1 {
+		got := mustFeed(t, c, roleReply(3), eventBlock(100, 1, events...))
+		if len(got) != 1 || got[0].Batch.Count != len(want) {
 			t.Fatalf("asked %v: %+v", asked, got)
-		}
-		want := []uint8{openflow.TypeExperimenter, of13.TypeMultipartReply, of13.TypeMultipartReply,
-			of13.TypeFeaturesReply}
-		if !asked {
-			want[3] = of13.TypeMultipartReply // it is the usual question
 		}
 		for rest := got[0].Batch.Messages; len(rest) > 0; want = want[1:] {
 			var msg []byte

@@ -21,7 +21,7 @@ def run(args):
     return {"member": members[at]}
 `
 
-// What an error says is UTF-8, whatever a component says: no client could decode others.
+// What an error says is UTF-8, whatever a component says: clients cannot decode other text.
 func TestFailuresAreText(t *testing.T) {
 	r := newReplicas(t)
 	r.must("n", upload("f", "def run(args): fail('there is no ' + args['pool'])"))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -101,7 +102,7 @@ type Range struct {
 
 // Page is rows of a table.
 type Page struct {
-	Columns []string  `json:"columns"` // of the table
+	Columns []string  `json:"columns"` // of the table; of all its definitions, if buckets have different ones
 	Rows    []PageRow `json:"rows"`    // by key
 	More    bool      `json:"-"`       // there are rows behind
 }
@@ -122,8 +123,7 @@ type PageColumn struct {
 // Read returns rows of a table, of the rows of the application, in any order. An error is an *Error, unless something
 // is damaged.
 func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
-	cells := map[cellID]*Definition{} // buckets may have different ones: see docs/design/store.md
-	columns := []string{}
+	cells := map[cellID]*Definition{}
 	for r := range rows {
 		if ns, _ := namespaceOf(r.Cell.S); r.Table != tableTable || r.Field.S != q.Table || ns != q.Namespace {
 			continue
@@ -133,11 +133,6 @@ func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
 			return nil, err
 		}
 		cells[cellID{r.Cell.S, t.ID}] = &t.Definition
-		for _, c := range t.Definition.Columns {
-			if !slices.Contains(columns, c) {
-				columns = append(columns, c)
-			}
-		}
 	}
 	if len(cells) == 0 {
 		return nil, Fail(NoTable, "there is no table %q in namespace %s", q.Table, q.Namespace)
@@ -150,7 +145,7 @@ func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
 		}
 	}
 	slices.SortFunc(found, func(a, b ledger.Row) int { return strings.Compare(a.Field.S, b.Field.S) })
-	p := &Page{Columns: columns, Rows: []PageRow{}, More: len(found) > q.Most}
+	p := &Page{Columns: columnsOf(cells), Rows: []PageRow{}, More: len(found) > q.Most}
 	for _, r := range found[:min(q.Most, len(found))] {
 		d := cells[cellID{r.Cell.S, r.Cell.A}]
 		s, err := decodeRow(r.Value, make([][]byte, len(d.Columns)))
@@ -166,4 +161,19 @@ func (q Range) Read(rows iter.Seq[ledger.Row]) (*Page, error) {
 		p.Rows = append(p.Rows, row)
 	}
 	return p, nil
+}
+
+// columnsOf returns the columns of all definitions of a table, in the order of the first cell that has them.
+func columnsOf(cells map[cellID]*Definition) (columns []string) {
+	ids := slices.SortedFunc(maps.Keys(cells), func(a, b cellID) int {
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id))
+	})
+	for _, id := range ids {
+		for _, c := range cells[id].Columns {
+			if !slices.Contains(columns, c) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	return columns
 }

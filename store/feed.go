@@ -215,8 +215,12 @@ func (f *Feed) forget(s *space, r *run, n int) {
 		*r.at(i) = committed{}
 	}
 	r.head, r.len, r.first = r.head+n, r.len-n, r.first+uint64(n)
-	if len(r.ring) > minRing && r.len <= len(r.ring)/4 {
-		r.resize(max(minRing, len(r.ring)/2))
+	size := len(r.ring)
+	for size > minRing && r.len <= size/4 {
+		size /= 2
+	}
+	if size < len(r.ring) {
+		r.resize(size)
 	}
 }
 

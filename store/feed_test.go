@@ -2,14 +2,14 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"testing"
-
-	"encoding/json"
-	"github.com/holdfast-sdn/holdfast/ledger"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
 // feed tells a feed of a request in the log of a group that changes so many rows, each with so many bytes.
@@ -151,7 +151,13 @@ func TestFeedShrinks(t *testing.T) {
 	if r := f.spaces["n"].runs[0]; len(r.ring) > minRing {
 		t.Errorf("a ring of %d for %d changes", len(r.ring), r.len)
 	}
-	first, s := f.spaces["n"].runs[0].next(), f.spaces["n"]
+	s := f.spaces["n"]
+	add(s.runs[0].next(), maxFeedChanges/2, committed{table: 1})
+	add(s.runs[0].next()+1, 1, committed{table: 1}) // after a gap
+	if r := s.runs[0]; len(r.ring) > minRing {
+		t.Errorf("after a gap: a ring of %d for %d changes", len(r.ring), r.len)
+	}
+	first := s.runs[0].next()
 	for i := range uint64(2000) {
 		table, _ := json.Marshal(table{ID: i, Definition: Definition{Columns: []string{strings.Repeat("c", 8<<10)}}})
 		add(first+i, 1, committed{key: fmt.Sprint("t", i), value: table})

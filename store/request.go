@@ -260,7 +260,7 @@ func Fail(code Code, format string, args ...any) *Error {
 	return e
 }
 
-// cut shortens the message to so many bytes. It stays UTF-8: no client could decode others.
+// cut shortens the message to so many bytes. It stays UTF-8: clients cannot decode other text.
 func (e *Error) cut(size int) {
 	if len(e.Message) > size {
 		e.Message = strings.ToValidUTF8(e.Message[:max(0, size)], "")

@@ -8,12 +8,12 @@ import (
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
-// The answers to requests that have changed something are kept until the client acknowledges them. So a request that
+// The answers to requests that may change something are kept until the client acknowledges them. So a request that
 // comes again is answered, and not executed again.
 const (
 	// Window bounds the requests of a session that are not acknowledged.
 	Window = 8
-	// SessionTime is how long a session is kept at least after its last write or refusal.
+	// SessionTime is how long a session is kept at least after the last request with an answer that was kept.
 	SessionTime = time.Minute
 	// MaxSessions bounds the sessions of a namespace.
 	MaxSessions = 1024
@@ -96,8 +96,8 @@ func (n *namespace) answered(r *Request) (answer []byte, err error) {
 	return nil, nil
 }
 
-// commit stores meta, and the encoded outcomes for a client that asks again. Refusals are kept too: else a copy of the
-// request that is late could be executed, after the client was told that nothing has changed.
+// commit stores meta, and the encoded outcomes for a client that asks again. That a request was refused, or that a
+// component has changed nothing, is kept too: a late copy could otherwise be executed, after the client was told so.
 func (n *namespace) commit(r *Request, answer []byte) {
 	if n.closes {
 		n.close(r.Session)

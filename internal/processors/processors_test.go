@@ -24,7 +24,8 @@ func TestLook(t *testing.T) {
 		{"one is not enough", 1, 8, []int{grow + 1}, 2},
 		{"all are needed", 1, 6, []int{100, 200, 400, 600}, 6},
 		{"a burst", 4, 4, append(repeat(10, calm-1), 4*grow+1), 4},
-		{"a little more now and then", 4, 4, repeat(4*shrink-1, 2*calm), 2},
+		{"much now and then", 4, 4, repeats(11, 0, 9, 4*grow), 2},
+		{"a little more than half of half", 4, 4, repeat(4*shrink-1, 2*calm), 2},
 		{"half would be too few", 4, 4, repeat(4*shrink, 100), 4},
 	} {
 		u := use{now: x.now, most: x.most}
@@ -36,6 +37,9 @@ func TestLook(t *testing.T) {
 		}
 	}
 }
+
+// repeats is so many of one, and then of another.
+func repeats(n, percent, m, then int) []int { return append(repeat(percent, n), repeat(then, m)...) }
 
 func repeat(percent, times int) (all []int) {
 	for range times {

@@ -289,9 +289,10 @@ class Client:
             return _outcome(answer)
         while True:
             began = time.monotonic()
-            if not self._session or began > self._written + _IDLE_SESSION_SECONDS:
+            buckets = "/" in self._namespace
+            if not self._session or not buckets and began > self._written + _IDLE_SESSION_SECONDS:
                 self._open_session(end)
-            elif "/" in self._namespace and began > self._session_end:
+            elif buckets and began > self._session_end:
                 self._next_session(end)
             self._seq += 1
             request = {"session": str(self._session), "seq": str(self._seq), "acked": str(self._seq - 1),

@@ -131,7 +131,8 @@ def test_write_after_a_long_pause(kind: Kind, clock: Clock, namespace: str) -> N
         controller.sessions.clear()
         assert done(client.add("t", "k", 1)) == 2
         done(client.close())
-        assert controller.ops() == ["open_session", "add", "open_session", "add", "close_session"]
+        replaced = ["close_session"] if "/" in namespace else []
+        assert controller.ops() == ["open_session", "add", "open_session", *replaced, "add", "close_session"]
 
 
 def test_write_after_a_short_pause(kind: Kind, clock: Clock) -> None:
