@@ -284,8 +284,9 @@ func find(files []file, name string) *file {
 	return nil
 }
 
-// torn is what is there when a process ends on the way from before to after: files are written in
-// their order up to a random sector, and removed when all is written.
+// torn is what is there when a process ends on the way from before to after: files are written in their order up to a
+// random sector, and removed when all is written. In a segment that is written over, the length of the first record
+// comes last.
 func torn(before, after []file, random *rand.Rand) []file {
 	total := 1 // for the removal
 	for _, f := range after {
@@ -301,7 +302,7 @@ func torn(before, after []file, random *rand.Rand) []file {
 		case left >= size:
 			now = append(now, f)
 		case find(before, f.name) != nil:
-			now = append(now, f.cut(find(before, f.name).data, from+left*sector))
+			now = append(now, f.headless(find(before, f.name).data, from+left*sector))
 		case left > 0 && strings.HasPrefix(f.name, "wal"): // a new snapshot gets its name when it is whole
 			now = append(now, f.cut(make([]byte, len(f.data)), from+left*sector))
 		}
@@ -333,6 +334,20 @@ func (f file) changed(before []file) (from, to int) {
 		}
 	}
 	return from / sector * sector, to
+}
+
+// headless is cut. If there are old records behind, the log has not written the length of the first new one yet.
+func (f file) headless(old []byte, at int) file {
+	now := f.cut(old, at)
+	first := 0
+	for first < min(len(f.data), len(old)) && f.data[first] == old[first] {
+		first++
+	}
+	first &^= 7 // records begin at multiples of 8
+	if strings.HasPrefix(f.name, "wal") && first+8 <= len(old) && len(bytes.TrimRight(old[first:], "\x00")) > 0 {
+		copy(now.data[first:], old[first:first+8])
+	}
+	return now
 }
 
 // cut has the new bytes up to at, and the old ones behind.
