@@ -69,6 +69,7 @@ type App struct {
 	next     uint8 // of Before; 0 without it
 	tx       Tx
 	ahead    PacketIn // used by Prefetch
+	last     receiver // of the packet before, there
 }
 
 // handler decodes the input, and runs what the application gave to Handle.

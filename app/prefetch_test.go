@@ -29,6 +29,7 @@ func TestPrefetch(t *testing.T) {
 		want    []string
 	}{
 		{"packet", handles, whole, []string{"hosts 5 20000000009", "hosts 5 20000000007"}},
+		{"another one to the same receiver", handles, whole, []string{"hosts 5 20000000009"}},
 		{"nobody handles it", deaf, whole, nil},
 		{"damaged", handles, whole[:20], nil},
 		{"short", handles, whole[:1], nil},
