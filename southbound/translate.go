@@ -100,8 +100,11 @@ func (t *translator) answersPorts(xid uint32) bool {
 	return true
 }
 
-// ask notes that a request with this xid asks for PORT_DESC, or for something else.
+// ask notes whether a request with this xid asks for PORT_DESC, if it is of the replayed application.
 func (t *translator) ask(xid uint32, ports bool) {
+	if message.TagOf(xid) != message.Replayed {
+		return
+	}
 	t.asked = slices.DeleteFunc(t.asked, func(x uint32) bool { return x == xid })
 	if !ports {
 		return

@@ -116,9 +116,12 @@ func TestPortsOf10Switch(t *testing.T) {
 		want := []uint8{openflow.TypeExperimenter, multipart, multipart, plain, plain, plain, plain}
 		if asked {
 			want[3], want[4] = multipart, multipart
-			commands := concat(request(ports, true), request(replayedPorts, true), request(features, false),
-				request(reused, true), request(reused, false))
-			if err := c.Send(commandBlock(3, 100, 1, 5), commands); err != nil {
+			commands := concat(request(replayedPorts, true), request(features, false), request(reused, true),
+				request(reused, false))
+			for i := range uint32(maxAsked) { // what others ask for takes no place
+				commands = append(commands, request(ports+i, true)...)
+			}
+			if err := c.Send(commandBlock(3, 100, 1, 4+maxAsked), commands); err != nil {
 				t.Fatal(err)
 			}
 		}
