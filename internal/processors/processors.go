@@ -87,16 +87,13 @@ type use struct {
 // look takes how much processor time was used in a time, and reports whether the number of processors changes.
 func (u *use) look(used, in time.Duration) bool {
 	before := u.now
-	if used*100 > in*time.Duration(u.now)*grow {
-		u.now = min(2*u.now, u.most)
-		u.looks, u.used, u.in = 0, 0, 0
-		return u.now != before
-	}
 	u.looks, u.used, u.in = u.looks+1, u.used+used, u.in+in
-	if u.looks < calm {
+	switch {
+	case used*100 > in*time.Duration(u.now)*grow:
+		u.now = min(2*u.now, u.most)
+	case u.looks < calm:
 		return false
-	}
-	if u.used*100 < u.in*time.Duration(u.now)*shrink {
+	case u.used*100 < u.in*time.Duration(u.now)*shrink:
 		u.now = (u.now + 1) / 2
 	}
 	u.looks, u.used, u.in = 0, 0, 0

@@ -322,9 +322,7 @@ func (f file) changed(before []file) (from, to int) {
 	if old == nil {
 		return 0, len(bytes.TrimRight(f.data, "\x00"))
 	}
-	for from < min(len(f.data), len(old.data)) && f.data[from] == old.data[from] {
-		from++
-	}
+	from = f.same(old.data)
 	if to = len(f.data); len(old.data) >= to {
 		for to > from && f.data[to-1] == old.data[to-1] {
 			to--
@@ -336,14 +334,18 @@ func (f file) changed(before []file) (from, to int) {
 	return from / sector * sector, to
 }
 
+// same is how many bytes at the beginning are as before.
+func (f file) same(old []byte) (n int) {
+	for n < min(len(f.data), len(old)) && f.data[n] == old[n] {
+		n++
+	}
+	return n
+}
+
 // headless is cut. If there are old records behind, the log has not written the length of the first new one yet.
 func (f file) headless(old []byte, at int) file {
 	now := f.cut(old, at)
-	first := 0
-	for first < min(len(f.data), len(old)) && f.data[first] == old[first] {
-		first++
-	}
-	first &^= 7 // records begin at multiples of 8
+	first := f.same(old) &^ 7 // records begin at multiples of 8
 	if strings.HasPrefix(f.name, "wal") && first+8 <= len(old) && len(bytes.TrimRight(old[first:], "\x00")) > 0 {
 		copy(now.data[first:], old[first:first+8])
 	}

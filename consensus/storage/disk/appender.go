@@ -242,10 +242,8 @@ func (a *appender) writes() [2]write {
 	if !a.reused {
 		return [2]write{{a.buf, a.end}}
 	}
-	n := len(a.buf)
-	a.buf = append(a.buf, make([]byte, lengthSize)...)
-	all := a.buf
-	a.buf = all[:n]
+	all := append(a.buf, make([]byte, lengthSize)...)
+	a.buf = all[:len(a.buf)] // it may have grown
 	return [2]write{{all[lengthSize:], a.end + lengthSize}, {all[:lengthSize], a.end}}
 }
 

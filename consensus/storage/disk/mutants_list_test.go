@@ -23,7 +23,7 @@ var mutants = []mutation.Bug{
 		Before: "	return [2]write{{all[lengthSize:], a.end + lengthSize}, {all[:lengthSize], a.end}}\n",
 		After:  "	return [2]write{{all[:lengthSize], a.end}, {all[lengthSize:], a.end + lengthSize}}\n"},
 	{Name: "write no zeros behind the records in an old segment", File: mutantFiles + "appender.go",
-		Before: "{{all[lengthSize:], ", After: "{{all[lengthSize:n], "},
+		Before: "{{all[lengthSize:], ", After: "{{all[lengthSize:len(a.buf)], "},
 	{Name: "release a segment that another group needs", File: mutantFiles + "save.go",
 		Before: "	if err := d.wal.releaseBefore(d.groups.oldest()); err != nil {\n		return " +
 			"err\n	}\n	return d.removeSnapshots",
