@@ -540,7 +540,7 @@ type HandlerView struct {
 	// How many actors have sent them to that one, if one has handled them all; at most 16 are told apart.
 	Sources int32 `protobuf:"varint,7,opt,name=sources,proto3" json:"sources,omitempty"`
 	// Centralised: one actor has handled all messages, and several actors have sent them. It limits how far the
-	// application scales: see holdfast actors in docs/operating.md.
+	// application scales: see holdfast actors in docs/operating/groups.md.
 	Centralised   bool `protobuf:"varint,8,opt,name=centralised,proto3" json:"centralised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -83,7 +83,7 @@ func joinBonds(actors []ActorView) []BondView {
 type HandlerView struct {
 	HandlerTally
 	// Centralised: one actor has handled all messages, and several actors have sent them. It limits how far the
-	// application scales: see holdfast actors in docs/operating.md.
+	// application scales: see holdfast actors in docs/operating/groups.md.
 	Centralised bool `json:"centralised"`
 }
 

@@ -1,5 +1,5 @@
-// Package access says who may connect to whom in a cluster with TLS, and secures these connections: docs/operating.md
-// has the rules as a table. If the cluster file has no tls, everything is plain TCP.
+// Package access says who may connect to whom in a cluster with TLS, and secures these connections:
+// docs/operating/access.md has the rules as a table. If the cluster file has no tls, everything is plain TCP.
 //
 // It neither issues certificates (package pki does) nor reads and checks them (package mtls does).
 package access

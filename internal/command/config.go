@@ -43,11 +43,11 @@ func configCommand() *cobra.Command {
     # files: [/etc/faucet/faucet.yaml]   # which applications read; their content comes from the log
     # user: faucet               # as whom they run, if holdfast serve runs as root
   levels: {learning: {packet_in: ordered}}   # default: exactly_once; see docs/applications.md
-  # recovery: {disjoint: link}   # only with application recovery; docs/operating.md has the other keys
-  bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating.md
+  # recovery: {disjoint: link}   # only with application recovery; docs/operating/recovery.md has the other keys
+  bfd: {floor_ms: 15, multiplier: 3}   # BFD on links, for recovery and liveness; see docs/operating/recovery.md
   groups: 1                      # or per-controller: each controller leads a share of the switches
   # replication: 3               # with per-controller: replicas of each group; default: one on each controller
-  # placement: {optimize: true}  # with per-controller: moves actors; docs/operating.md has the other keys
+  # placement: {optimize: true}  # with per-controller: moves actors; docs/operating/groups.md has the other keys
   # store: {access: [{client: "*", namespaces: [public], allow: [read]}]}   # with tls or tokens; default: everything
   # tracing: {endpoint: "http://10.0.0.9:4318", one_in: 1000}   # a collector of OpenTelemetry
   durability: disk               # disk or memory
@@ -62,7 +62,7 @@ func configCommand() *cobra.Command {
     ca: /etc/holdfast/ca.pem
     cert: /etc/holdfast/{name}.pem     # {name} is that of the controller or agent; leave it
     key: /etc/holdfast/{name}-key.pem  # out if each machine has one certificate
-    # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating.md has admit and unlisted too
+    # deny: /etc/holdfast/deny.txt     # revoked certificates; docs/operating/access.md has admit and unlisted too
   # insecure: true                     # without tls: other machines may reach these addresses
   # tokens: /etc/holdfast/tokens       # of people and scripts without a certificate; see holdfast token`,
 		Example: `  holdfast config check holdfast.yaml`,

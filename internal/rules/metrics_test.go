@@ -24,7 +24,11 @@ func TestMetricsExist(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no files in deploy: %v", err)
 	}
-	for _, file := range append(files, "../../docs/operating.md") {
+	pages, err := filepath.Glob("../../docs/operating/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages in docs/operating: %v", err)
+	}
+	for _, file := range append(files, pages...) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

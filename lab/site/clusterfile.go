@@ -15,7 +15,7 @@ import (
 )
 
 // clusterFile lists the keys of the cluster file with their values, as the parser of package config reads them. What
-// they mean is in docs/operating.md, which has to name each.
+// they mean is in docs/operating/configuration.md, which has to name each.
 func clusterFile(root string, to *bytes.Buffer) error {
 	_, files, err := parse(root, "internal/config", false)
 	if err != nil {
@@ -29,21 +29,22 @@ func clusterFile(root string, to *bytes.Buffer) error {
 	if top == nil {
 		return fmt.Errorf("package config has no method parse")
 	}
-	explained, err := os.ReadFile(filepath.Join(root, "docs/operating.md"))
+	explained, err := os.ReadFile(filepath.Join(root, "docs/operating/configuration.md"))
 	if err != nil {
 		return err
 	}
 	for _, k := range r.keys(top.Body) {
 		if !bytes.Contains(explained, []byte("`"+k.name+"`")) {
-			return fmt.Errorf("docs/operating.md does not explain the key %s", k.name)
+			return fmt.Errorf("docs/operating/configuration.md does not explain the key %s", k.name)
 		}
 	}
 	config, _, err := command.Root().Find([]string{"config"})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(to, "# The cluster file\n\n%s\n\n[Operating](../docs/operating.md#configuration) explains the keys "+
-		"and their defaults. `holdfast config check` finds mistakes in a file.\n", paragraphs(config.Long))
+	fmt.Fprintf(to, "# The cluster file\n\n%s\n\n"+
+		"[Configuration](../docs/operating/configuration.md#keys) explains the "+
+		"keys and their defaults. `holdfast config check` finds mistakes in a file.\n", paragraphs(config.Long))
 	r.section("Keys", top.Body)
 	return nil
 }
@@ -123,7 +124,7 @@ func (r *configReader) section(title string, body *ast.BlockStmt) {
 		case variable: // a path that is read in a loop
 			value = kinds["path"]
 		case value == "":
-			value = "see [Operating](../docs/operating.md#configuration)"
+			value = "see [Configuration](../docs/operating/configuration.md#keys)"
 		}
 		if inside != nil {
 			below = append(below, section{"`" + k.name + "`", inside})

@@ -26,8 +26,13 @@ var menu = []section{
 	{"Start", []string{"README.md", "docs/tutorial/README.md", "docs/tutorial/1-cluster.md",
 		"docs/tutorial/2-application.md", "docs/tutorial/3-kill.md", "docs/tutorial/4-ryu.md",
 		"docs/tutorial/5-store.md", "docs/tutorial/6-recovery.md"}},
-	{"How to", []string{"docs/operating.md", "docs/security.md", "docs/applications.md", "docs/api.md",
-		"docs/suite.md", "docs/faucet.md", "docs/mininet.md"}},
+	{"Operating", []string{"docs/operating/README.md", "docs/operating/install.md", "docs/operating/configuration.md",
+		"docs/operating/switches.md", "docs/operating/access.md", "docs/operating/watching.md",
+		"docs/operating/groups.md", "docs/operating/recovery.md", "docs/operating/store.md",
+		"docs/operating/ryu.md", "docs/operating/maintenance.md", "docs/operating/troubleshooting.md",
+		"docs/security.md"}},
+	{"Applications", []string{"docs/applications.md", "docs/suite.md", "docs/api.md", "docs/faucet.md",
+		"docs/mininet.md"}},
 	{"Reference", []string{commandsPage, filePage, metricsPage, routesPage, protosPage, packagesPage,
 		"docs/guarantees.md"}},
 	{"Design", []string{"docs/design/control-path.md", "docs/design/streams.md", "docs/design/groups.md",
@@ -39,9 +44,11 @@ var menu = []section{
 
 // shortTitles are for the menu, where the title of the page is too long or says too little.
 var shortTitles = map[string]string{
-	"README.md":               "Overview",
-	"docs/tutorial/README.md": "Tutorial",
-	"docs/README.md":          "All pages",
+	"README.md":                "Overview",
+	"docs/tutorial/README.md":  "Tutorial",
+	"docs/operating/README.md": "What is where",
+	"docs/operating/ryu.md":    "Applications of Ryu",
+	"docs/README.md":           "All pages",
 }
 
 // parent returns the page of the menu to which a page belongs: itself, or one that lists it.

@@ -176,7 +176,8 @@ func literal(e ast.Expr) string {
 // metrics lists the series of controllers, agents and sentries.
 func metrics(root string, to *bytes.Buffer) error {
 	to.WriteString("# Metrics\n\nControllers serve these to Prometheus at `/metrics` of their address `api`; " +
-		"agents and sentries do at the address that `--metrics` says. [Operating](../docs/operating.md#metrics) says " +
+		"agents and sentries do at the address that `--metrics` says. " +
+		"[Watching](../docs/operating/watching.md#metrics) says " +
 		"how to collect them; alerts and a dashboard are in [deploy](../deploy/prometheus).\n")
 	for _, of := range []struct{ pkg, title string }{{"controller", "Controllers"}, {"agent", "Agents"},
 		{"bfd/sentry", "Sentries"}} {
@@ -236,8 +237,9 @@ func routes(root string, to *bytes.Buffer) error {
 		return err
 	}
 	to.WriteString("# HTTP\n\nWhat controllers serve over HTTP, and the least " +
-		"[role](../docs/operating.md#who-may-do-what) that may use it. Without `tls` and `tokens` in the cluster " +
-		"file, everybody may. The command line uses the same paths. `/` stands for what applications serve besides. " +
+		"[role](../docs/operating/access.md#who-may-do-what) that may use it. Without `tls` and `tokens` in the " +
+		"cluster file, everybody may. The command line uses the same paths. " +
+		"`/` stands for what applications serve besides. " +
 		"Clients are those with a certificate for clients; the store looks at their requests itself.\n\n" +
 		"| path | to read | to change | clients |\n|---|---|---|---|\n")
 	r := rolesReader{}

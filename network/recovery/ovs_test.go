@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
-// The commands in docs/operating.md that remove recovery from a switch keep the entries of others.
+// The commands in docs/operating/recovery.md that remove recovery from a switch keep the entries of others.
 func TestTakenOutOfOpenVSwitch(t *testing.T) {
 	lab := netlab.ForTest(t)
 	sw, err := lab.AddSwitch("s1", 1)
