@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from . import files, hub, names
+from . import files, hub, names, progress
 from .outcome import outcome
 from .scheduler import GreenThread, scheduler
 
@@ -33,6 +33,7 @@ def install(fast_paths: bool = True) -> None:
         from . import fast
 
         fast.install()
+    progress.install()
 
 
 def _install_wsgi() -> None:

@@ -35,6 +35,7 @@ class Hosted:
         after: wire.Checkpointed | None = None,
         now_ns: int = BEGIN,
         alone: bool = False,
+        patience: float = 120,  # seconds that it may take for an answer
     ) -> None:
         ours, theirs = socket.socketpair()
         here = Path(__file__).parent
@@ -61,7 +62,8 @@ class Hosted:
             cwd=here,
         )
         theirs.close()
-        ours.settimeout(120)
+        ours.settimeout(patience)
+        self._patience = patience
         self._sock = ours
         self.session = Session(ours)
         self.asked = False  # for an input
@@ -129,7 +131,7 @@ class Hosted:
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
         try:
-            _, errors = self.process.communicate(timeout=30)
+            _, errors = self.process.communicate(timeout=min(30, self._patience))
         except subprocess.TimeoutExpired:
             self.process.kill()
             _, errors = self.process.communicate()
