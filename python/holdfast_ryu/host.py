@@ -4,6 +4,7 @@ Importing it imports os_ken: framework.install() comes first.
 """
 
 import gc
+import os
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -54,6 +55,8 @@ class Host:
         if state:
             checkpoint.prepare(state)
         loader = scheduler.spawn(self._load)
+        # It owns the threads that modules and plain classes of _CONTEXTS start; an application owns its own.
+        loader.owner = ", ".join(os.path.basename(app).removesuffix(".py") for app in self._apps)
         files.loading(loader)
         scheduler.run()
         while not loader.ended:

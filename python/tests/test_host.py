@@ -119,6 +119,12 @@ def test_timers_ring_in_virtual_time() -> None:
         assert texts(late) == ["beat 4"], "a long pause wakes a sleeper once"
 
 
+def test_threads_of_modules_and_contexts_send() -> None:
+    with Hosted(app("polling")) as host:
+        host.one(up(1))
+        assert [len(result.commands) for result in host.passes(2)] == [2, 2]
+
+
 def test_application_waits_for_a_switch() -> None:
     with Hosted(app("waiting")) as host:
         request, barrier = host.one(up(1)).commands
