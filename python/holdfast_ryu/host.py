@@ -123,6 +123,7 @@ class Host:
         scheduler.ring()
         sockets.ring()
         scheduler.run()
+        outcome.settle()
         try:
             self._switches.connect_again()
             if type(entry.event) is wire.Message:  # as most are

@@ -61,6 +61,7 @@ class Outcome:
 
     def _clear(self) -> None:
         self._commands: list[Command] = []
+        self._settled: list[Command] = []  # no failure drops them any more
         self._sent: dict[str, tuple[int, int]] = {}
         self._failed: set[str] = set()
         self._lost_lines = 0
@@ -91,11 +92,19 @@ class Outcome:
         else:
             self._lost_lines += 1
 
+    def settle(self) -> None:
+        """Ends what timers have brought about, so that a failure on the input that follows them does not undo it.
+
+        The commands of an application that has failed are dropped.
+        """
+        self._settled += [command for command in self._commands if command.owner not in self._failed]
+        self._commands.clear()
+        self._failed.clear()
+
     def take(self) -> Taken:
-        """Ends the input: the commands of an application that failed are dropped."""
-        commands, answers, failures, lines = self._commands, self.answers, self.failures, self.lines
-        if failures:
-            commands = [command for command in commands if command.owner not in self._failed]
+        """Ends the input, likewise."""
+        self.settle()
+        commands, answers, failures, lines = self._settled, self.answers, self.failures, self.lines
         if self._lost_lines:
             lines.append(Line(30, "holdfast", f"{self._lost_lines} more lines of this input were dropped"))
         self._clear()

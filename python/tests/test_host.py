@@ -52,6 +52,15 @@ def test_failing_application_loses_its_commands_of_that_input(ryu: Path) -> None
         assert len(after.commands) == 2
 
 
+def test_failing_application_keeps_what_its_timers_have_sent(ryu: Path) -> None:
+    with Hosted(app("failing"), path=[ryu]) as host:
+        host.batch([up(1), packet(6)])
+        both = host.batch([packet(2)], SECOND)[0]
+        assert both.failures and [openflow.kind(command.message) for command in both.commands] == [
+            openflow.BARRIER_REQUEST
+        ]
+
+
 def test_failures_of_all_kinds(ryu: Path) -> None:
     with Hosted(app("failing"), path=[ryu]) as host:
         host.one(up(1))

@@ -26,6 +26,8 @@ class Failing(app_manager.RyuApp):
                 datapath.send_msg(datapath.ofproto_parser.OFPBarrierRequest(datapath))
         if port == 5:
             raise SystemExit("enough")
+        if port == 6:
+            hub.spawn_after(0.5, datapath.send_barrier)
         self.logger.info("seen %d", self.seen)
 
     def background(self, datapath):
