@@ -5,6 +5,7 @@ Usage: python -m holdfast_ryu host --socket FD_OR_PATH APP...
 """
 
 import argparse
+import ctypes
 import faulthandler
 import gc
 import os
@@ -17,15 +18,22 @@ from . import limits
 
 # Hashes of strings, and so the order of sets, must not differ from process to process.
 HASH_SEED = "0"
+_STARTED_ANEW = "HOLDFAST_RYU_STARTED_ANEW"
+_ADDR_NO_RANDOMIZE = 0x0040000  # personality(2)
+_ASK = ctypes.c_ulong(0xFFFFFFFF)
 
 
 def fix_hashes() -> None:
-    """Starts this program anew with fixed hashes, unless it has them."""
-    if not sys.flags.hash_randomization:
+    """Starts this program anew with fixed hashes."""
+    if os.environ.pop(_STARTED_ANEW, None):
+        if sys.flags.hash_randomization:
+            sys.exit("holdfast_ryu: PYTHONHASHSEED is ignored: start Python without -E and -I")
         return
-    if os.environ.get("PYTHONHASHSEED") == HASH_SEED:
-        sys.exit("holdfast_ryu: PYTHONHASHSEED is ignored: start Python without -E and -I")
+    # Until Python 3.12 the hash of None is its address. Many containers refuse to fix addresses.
+    personality = ctypes.CDLL(None).personality
+    personality(personality(_ASK) | _ADDR_NO_RANDOMIZE)
     environ = dict(os.environ, PYTHONHASHSEED=HASH_SEED, TZ="UTC", LC_ALL="C.UTF-8")
+    environ[_STARTED_ANEW] = "1"
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
 
@@ -81,10 +89,11 @@ def tell(apps: list[str]) -> int:
 
 def main() -> int:
     args = arguments()
+    if args.command == "host":
+        fix_hashes()  # before rights are dropped: a start that regains them makes addresses random
     limits.set_limits(alone=args.command == "host" and args.alone)
     if args.command == "probe":
         return tell(args.apps)
-    fix_hashes()
     gc.disable()  # until the framework is imported, which leaves no garbage: looking for it takes a fifth of the start
     # SIGINT is meant for Holdfast. Raised in an application it would make this host diverge.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
