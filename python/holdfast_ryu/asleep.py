@@ -13,7 +13,7 @@ import linecache
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ _HOST = __package__.partition(".")[0]
 _WAITS = {Scheduler.park.__code__, hub.sleep.__code__, hub.WSGIServer.serve_forever.__code__}
 # _CHANGES begin the names of instructions that a line must not have before it waits.
 _CHANGES = ("STORE_", "DELETE_", "IMPORT_", "YIELD_", "SEND", "FOR_ITER")
+# _HARMLESS begin the names of functions that a line may call before it waits: they change nothing that is not undone.
+_HARMLESS = {"abs", "float", "int", "len", "math", "max", "min", "random", "round", "time"}
 _GENERATOR = 0x20 | 0x80 | 0x200  # in co_flags, with coroutines
 
 
@@ -110,7 +112,7 @@ def _check(frame: types.FrameType) -> None:
         raise Awake
     if frame.f_lineno in _inner_lines(code.co_filename):
         raise Awake(", within a statement of several lines")
-    line = 0
+    line, called = 0, False
     for instruction in dis.get_instructions(code):
         if instruction.offset >= at:
             break
@@ -122,6 +124,9 @@ def _check(frame: types.FrameType) -> None:
             raise Awake(", within `with` or `try`")
         if line == frame.f_lineno and instruction.opname.startswith(_CHANGES):
             raise Awake(", and its line does more before that")
+        called = called or line == frame.f_lineno and instruction.opname.startswith("CALL")
+    if called and _lines_of_calls(code.co_filename).count(frame.f_lineno) > 1:
+        raise Awake(", and its line calls something else before that")
     for entry in getattr(dis.Bytecode(code), "exception_entries", ()):
         if entry.depth and entry.start <= at < entry.end:
             raise Awake(", within `with` or `except`")
@@ -130,16 +135,26 @@ def _check(frame: types.FrameType) -> None:
 @functools.lru_cache(maxsize=64)
 def _inner_lines(file: str) -> frozenset[int]:
     """The lines of a file that begin within a statement, part of which is on the stack. Python 3.10 crashes there."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return frozenset()
     lines: set[int] = set()
-    for node in ast.walk(tree):
+    for node in _nodes(file):
         if isinstance(node, ast.stmt) and not isinstance(node, ast.Match):
             body = getattr(node, "body", None)
             lines.update(range(node.lineno + 1, body[0].lineno if body else (node.end_lineno or 0) + 1))
     return frozenset(lines)
+
+
+@functools.lru_cache(maxsize=64)
+def _lines_of_calls(file: str) -> list[int]:
+    """The line of each call in a file that is not harmless."""
+    calls = [node for node in _nodes(file) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if ast.unparse(call.func).partition(".")[0] not in _HARMLESS]
+
+
+def _nodes(file: str) -> Iterable[ast.AST]:
+    try:
+        return ast.walk(ast.parse("".join(linecache.getlines(file))))
+    except SyntaxError:
+        return ()
 
 
 def _line(instruction: Any) -> int:

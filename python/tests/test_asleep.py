@@ -60,6 +60,7 @@ def test_threads_go_on() -> None:
         (6, r"sleeping: a green thread waits in \w+ .*"),
         (7, r"sleeping: what a green thread knows in with_a_lock \(sleeping.py:\d+\): a lock is held"),
         (8, r"sleeping: a green thread waits in in_several \(sleeping.py:\d+\), within a statement of several lines"),
+        (9, r"sleeping: a green thread waits in after_a_call \(sleeping.py:\d+\), and its line calls something .*"),
     ],
 )
 def test_what_does_not_sleep_so_is_named(way: int, reason: str) -> None:

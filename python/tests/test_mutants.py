@@ -29,6 +29,8 @@ BUGS = [
         "test_asleep.py", "is_named and in_for"),
     Bug("does a line twice", "asleep.py", "if line == frame.f_lineno and", "if False and",
         "test_asleep.py", "is_named and in_a_line"),
+    Bug("does a call in a line twice", "asleep.py", "if called and", "if False and",
+        "test_asleep.py", "is_named and reason8"),
     Bug("jumps into a statement", "asleep.py", "if frame.f_lineno in _inner_lines(code.co_filename):", "if False:",
         "test_asleep.py", "is_named and reason7"),
     Bug("keeps a thread that another waits for", "asleep.py", "if thread.awaited:", "if False:",

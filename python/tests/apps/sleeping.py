@@ -131,6 +131,13 @@ class Sleeping(app_manager.RyuApp):
                 hub.sleep(1),
             )
 
+    def after_a_call(self):
+        hub.sleep(self.one())
+
+    def one(self):
+        self.started.append("once")
+        return 1
+
     def with_a_lock(self):
         lock = threading.Lock()
         lock.acquire()
@@ -146,4 +153,5 @@ WAYS = [
     Sleeping.awaited,
     Sleeping.with_a_lock,
     Sleeping.in_several,
+    Sleeping.after_a_call,
 ]
