@@ -12,7 +12,7 @@ from typing import Any
 from . import blame, checkpoint, datapath, files, machine, metrics, names, pickling, sockets, websockets, wire, wsgi
 from .blame import LoadError
 from .clock import clock
-from .outcome import Answer, outcome
+from .outcome import Answer, outcome, refusal
 from .scheduler import scheduler
 
 # LOAD_SECONDS is how much virtual time applications may wait for in their constructors.
@@ -156,4 +156,4 @@ class Host:
         if server is not None:
             server.serve(event)
             return
-        outcome.answers.append(wsgi.refusal(event.request_id, 404, "no application here has a REST interface\n"))
+        outcome.answers.append(refusal(event.request_id, 404, "no application here has a REST interface\n"))

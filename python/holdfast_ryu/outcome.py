@@ -13,6 +13,8 @@ LINE_CHARS = 4_096
 # FAILURES bounds those of one input that are told, TRACE_CHARS the end of a traceback that is.
 FAILURES = 100
 TRACE_CHARS = 16_384
+# ANSWERS_BYTES bounds the answers of one input, since the result is one frame. Those beyond become refusals.
+ANSWERS_BYTES = 32 << 20
 
 
 class TooMuch(RuntimeError):
@@ -30,6 +32,11 @@ class Answer(NamedTuple):
     status: int
     headers: list[tuple[str, str]]
     body: bytes
+
+
+def refusal(request_id: int, status: int, text: str) -> Answer:
+    """An answer that is the host's own."""
+    return Answer(request_id, status, [("Content-Type", "text/plain; charset=UTF-8")], text.encode())
 
 
 class Failure(NamedTuple):
@@ -104,11 +111,23 @@ class Outcome:
     def take(self) -> Taken:
         """Ends the input, likewise."""
         self.settle()
-        commands, answers, failures, lines = self._settled, self.answers, self.failures, self.lines
+        commands, answers, failures, lines = self._settled, _that_fit(self.answers), self.failures, self.lines
         if self._lost_lines:
             lines.append(Line(30, "holdfast", f"{self._lost_lines} more lines of this input were dropped"))
         self._clear()
         return Taken(commands, answers, failures, lines)
+
+
+def _that_fit(answers: list[Answer]) -> list[Answer]:
+    out, left = [], ANSWERS_BYTES
+    for answer in answers:
+        size = len(answer.body) + sum(len(name) + len(value) for name, value in answer.headers)
+        if size > left:
+            answer = refusal(answer.request_id, 503, f"the answers of an input have at most {ANSWERS_BYTES} bytes\n")
+        else:
+            left -= size
+        out.append(answer)
+    return out
 
 
 outcome = Outcome()

@@ -24,7 +24,7 @@ from webob.request import Request as _Request
 from webob.response import Response as _Response
 
 from . import websockets, wire
-from .outcome import Answer, TooMuch, outcome
+from .outcome import Answer, TooMuch, outcome, refusal
 from .scheduler import GreenThread, scheduler
 
 HEX_PATTERN = r"0x[0-9a-z]+"
@@ -250,11 +250,6 @@ def choose(contexts: Iterable[Any], request: wire.Request) -> tuple[WSGIApplicat
         if isinstance(context, WSGIApplication):
             return context, request
     return next(iter(servers.values()), None), request
-
-
-def refusal(request_id: int, status: int, text: str) -> Answer:
-    """An answer that is the host's own."""
-    return Answer(request_id, status, [("Content-Type", "text/plain; charset=UTF-8")], text.encode())
 
 
 def _call(
