@@ -80,6 +80,8 @@ class WebSocket:
         if self._closed:
             return
         self._closed = True
+        if not self.opened:  # no request comes about it
+            connections.pop(self.name, None)
         self._in.put(None)
         self._answer_next()
 

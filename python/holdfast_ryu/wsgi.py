@@ -194,6 +194,8 @@ class WSGIApplication:
             answer = _call(self, request, connection)
         except BaseException as error:
             if isinstance(error, GreenletExit) and scheduler.current() not in self._waiting:
+                if connection is not None:
+                    connection.close()
                 return
             outcome.fail(scheduler.owner(), error)
             answer = refusal(request.request_id, 500, "the application failed: see the controller's log\n")

@@ -12,6 +12,7 @@ from test_apps import TRIANGLE, learn
 
 from holdfast_ryu import websockets, wire
 
+PATIENCE_SECONDS = 120  # of wsgi, which only a host can import
 pytest.importorskip("tinyrpc")
 
 
@@ -90,3 +91,15 @@ def test_client_that_is_gone(ryu: Path) -> None:
         assert client.ask("next", 0)[0] in (200, websockets.GONE)
         network.passes(websockets.SILENCE_SECONDS + 1)
         assert client.ask("next", 9)[0] == websockets.UNKNOWN
+
+
+@pytest.mark.parametrize(("path", "status"), [("/elsewhere", 404), ("/sleep/1000", 0)], ids=["refused", "late"])
+def test_connections_that_are_not_opened_are_forgotten(ryu: Path, path: str, status: int) -> None:
+    waiting = str(Path(__file__).parent / "apps" / "waiting.py")
+    with Hosted("ryu.app.simple_switch_websocket_13", waiting, path=[ryu]) as host:
+        network = Network(host, 0, 0)
+        for number in range(websockets.CONNECTIONS):
+            assert Client(network, path, str(number)).status == status
+        network.passes(PATIENCE_SECONDS)
+        network.request("GET", "/nothing")
+        assert Client(network, "/simpleswitch/ws").status == websockets.OPENED
