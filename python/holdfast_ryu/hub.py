@@ -335,8 +335,9 @@ class LoggingWrapper:
 
 def refuse_socket(what: str) -> NoReturn:
     raise NoSocket(
-        f"{what}: what a socket brings is not in the log, so that each controller would get something else: let it"
-        " come over REST, or use `holdfast run`, where sockets work"
+        f"{what}: what a socket brings is not in the log, so that each controller would get something else: let a"
+        " program of its own have the connection, and speak with the application over REST, or use `holdfast run`,"
+        " where sockets work"
     )
 
 

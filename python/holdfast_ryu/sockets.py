@@ -268,11 +268,12 @@ def connect(address: Any, timeout: float | None = None, **_: Any) -> socket.sock
     return client
 
 
-def _refuser(name: str) -> Callable[..., Any]:
+def _refuser(name: str, streams: bool = False) -> Callable[..., Any]:
+    """Refuses a method, or lets only sockets without connections have it."""
     real = getattr(socket.socket, name)
 
     def method(self: socket.socket, *args: Any, **kwargs: Any) -> Any:
-        if _green() and self.family not in _KERNEL:
+        if _green() and self.family not in _KERNEL and (not streams or self.type == socket.SOCK_STREAM):
             _refuse(f"socket.{name.strip('_')}")
         return real(self, *args, **kwargs)
 
@@ -295,6 +296,8 @@ def install(stir: Callable[[], None] | None) -> None:
     if stir is None:
         for name in _READERS:
             setattr(socket.socket, name, _refuser(name))
+        for name in ("connect", "connect_ex"):  # what it brings is whether there is somebody, and when
+            setattr(socket.socket, name, _refuser(name, streams=True))
     else:
         _watch = Watch(stir)
         for names, mask in ((_READERS, READ), (_WRITERS, WRITE)):

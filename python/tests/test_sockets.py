@@ -97,7 +97,8 @@ def test_web_server_in_a_thread_gets_requests_from_the_log() -> None:
 
 @pytest.mark.parametrize(
     "call", ["hub.listen(('', 0))", "socket.socket().recv(1)", "socket.create_server(('', 0)).accept()",
-             "select.select([socket.socket()], [], [])", "hub.StreamServer(('', 0), print)"]
+             "select.select([socket.socket()], [], [])", "hub.StreamServer(('', 0), print)",
+             "socket.create_connection(('127.0.0.1', 9))", "socket.socket().connect_ex(('127.0.0.1', 9))"]
 )
 def test_cluster_refuses(call: str, tmp_path: Path) -> None:
     app = tmp_path / "mine.py"
@@ -107,3 +108,17 @@ def test_cluster_refuses(call: str, tmp_path: Path) -> None:
     )
     with pytest.raises(Died, match="mine.py, line 6, in start: NoSocket: .*not in the log.*`holdfast run`"):
         Hosted(str(app))
+
+
+def test_cluster_sends_datagrams(tmp_path: Path) -> None:
+    app = tmp_path / "mine.py"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(60)
+        app.write_text(
+            "import socket\nfrom ryu.base import app_manager\nclass Mine(app_manager.RyuApp):\n    def start(self):\n"
+            "        client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            f"        client.connect({server.getsockname()!r})\n        client.send(b'alarm')\n"
+        )
+        with Hosted(str(app)):
+            assert server.recv(100) == b"alarm"
