@@ -95,7 +95,10 @@ class GreenThread(greenlet):  # type: ignore[misc]  # of C
         for joiner in self._joiners:
             self.scheduler.wake(joiner)
         for callback in self._links:
-            callback()
+            try:
+                callback()
+            except BaseException as error:  # else it would end the host
+                self.scheduler.failed(self.owner, error)
         self._joiners, self._links = [], []
 
     @property

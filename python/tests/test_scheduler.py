@@ -247,6 +247,16 @@ def test_kill_and_join(fresh: list[Any]) -> None:
     assert done.wait() == "value" and done.dead and not done.is_alive()
 
 
+def test_callback_that_raises_is_a_failure(fresh: list[Any]) -> None:
+    told: list[Any] = []
+    done = hub.spawn(lambda: None)
+    done.link(lambda _: 1 / 0)
+    done.link(told.append)
+    scheduler.run()
+    assert told == [done] and [type(error) for error in fresh] == [ZeroDivisionError]
+    fresh.clear()
+
+
 def test_hub_event() -> None:
     event = hub.HubEvent()
     seen: list[Any] = []
