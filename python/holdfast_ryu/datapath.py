@@ -78,6 +78,12 @@ class Datapath(controller.Datapath):  # type: ignore[misc]
         self.closed_ns: int | None = None
         self.again_ns = AGAIN_NS
 
+    @property
+    def again_at_ns(self) -> int:
+        """When the switch connects again, if an application has closed it."""
+        assert self.closed_ns is not None
+        return self.closed_ns + self.again_ns
+
     def __hash__(self) -> int:
         return self.serial  # not the address, which differs from process to process
 
@@ -261,14 +267,17 @@ class Switches:
         if not datapath.receiver.ended:
             datapath.feed(message)
 
+    def next_ns(self) -> int | None:
+        """When the next of them connects again."""
+        return min((datapath.again_at_ns for datapath in _closed.values()), default=None)
+
     def connect_again(self) -> None:
         """Brings up the switches that applications closed some time ago, as their own reconnection would.
 
         An application closes a switch to begin anew with it, as Faucet does. To Holdfast it is up all the time.
         """
         for number, before in list(_closed.items()):
-            assert before.closed_ns is not None
-            if clock.now_ns < before.closed_ns + before.again_ns:
+            if clock.now_ns < before.again_at_ns:
                 continue
             self.up(number, before.features, _ports_reply(list(before.descriptions.values())))
             self.all[number].again_ns = min(2 * before.again_ns, AGAIN_MOST_NS)

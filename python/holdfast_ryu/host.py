@@ -86,7 +86,7 @@ class Host:
         if state:
             self._checkpoints.restore(state, number)
         apps = [type(app).__name__ for app in self._manager.applications.values()]
-        return wire.Ready(platform.python_version(), version("os-ken"), apps, scheduler.next_ns(), taken.lines)
+        return wire.Ready(platform.python_version(), version("os-ken"), apps, self._wake_ns(), taken.lines)
 
     def _load(self) -> None:
         try:
@@ -133,7 +133,12 @@ class Host:
         except (datapath.Overflow, ValueError) as error:
             outcome.fail("", error)
         scheduler.run()
-        return wire.Result(entry.number, scheduler.next_ns(), *outcome.take())
+        return wire.Result(entry.number, self._wake_ns(), *outcome.take())
+
+    def _wake_ns(self) -> int | None:
+        """When something is due that needs an input."""
+        due = scheduler.next_ns(), self._switches.next_ns()
+        return min((at_ns for at_ns in due if at_ns is not None), default=None)
 
     def _dispatch(self, event: wire.Event) -> None:
         match event:

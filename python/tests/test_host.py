@@ -292,6 +292,15 @@ def test_a_closed_switch_connects_again() -> None:
         assert len(host.one(packet(2)).commands) == 1, "the pause begins anew"
 
 
+def test_a_closed_switch_connects_again_in_a_quiet_network() -> None:
+    with Hosted(app("closing")) as host:
+        host.batch([up(1), packet(1)])
+        wake_ns, after = host.wake_ns, host.checkpoint()
+        assert len(host.passes(1.5)) == 1 and host.wake_ns is None
+    with Hosted(app("closing"), after=after, now_ns=host.now_ns) as host:
+        assert wake_ns is not None and host.wake_ns == wake_ns
+
+
 def test_application_that_tries_everything() -> None:
     """Nothing that an application says or sends ends the host."""
     with Hosted(app("wild")) as host:
