@@ -53,6 +53,8 @@ def install(seed: int, cluster: str) -> None:
     uuid._generate_time_safe = None  # type: ignore[attr-defined]
     uuid._UuidCreate = None  # type: ignore[attr-defined]
     os.getpid = lambda: 1
+    for name in ("cpu_count", "process_cpu_count"):  # by which pools have more or fewer threads
+        setattr(os, name, lambda: 1)
     tempfile.gettempdir()  # the first call takes from the stream
     socket.gethostname = lambda: cluster
     socket.getfqdn = lambda name="": name or cluster

@@ -217,6 +217,11 @@ def test_processes_see_the_same_world() -> None:
     assert seeded[-1].commands != one[-1].commands, "another log has another seed"
 
 
+def test_pools_of_threads_do_not_depend_on_the_machine() -> None:
+    with Hosted(app("worldly")) as host:
+        assert "threads of a pool 5" in [line.text for line in host.ready.lines]
+
+
 def test_what_the_host_does_not_hide_differs() -> None:
     def run() -> list[wire.Command]:
         with Hosted(app("prying")) as host:

@@ -1,5 +1,6 @@
 """Logs whatever differs between processes, unless somebody sees to it."""
 
+import concurrent.futures
 import datetime
 import os
 import random
@@ -18,6 +19,7 @@ class Worldly(app_manager.RyuApp):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.datapaths = set()
+        self.logger.info("threads of a pool %d", concurrent.futures.ThreadPoolExecutor()._max_workers)
         self.logger.info("begun %s", self.world())
 
     def world(self):
