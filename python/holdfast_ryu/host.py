@@ -100,7 +100,10 @@ class Host:
         from os_ken.base import app_manager
         from os_ken.topology import switches  # noqa: F401
 
-        cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
+        try:
+            cfg.CONF(args=self._options, project="ryu", default_config_files=[], default_config_dirs=[])
+        except SystemExit as error:  # it has said which option is wrong
+            raise LoadError("\n".join(line.text for line in outcome.lines[-1:])) from error
         self._manager = manager = app_manager.AppManager.get_instance()
         load_classes(manager, self._apps)
         metrics.install()

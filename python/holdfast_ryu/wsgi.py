@@ -233,6 +233,7 @@ def serve_at(port: int, application: Callable[..., Any]) -> None:
 
 # PORT begins the paths of a server of several: /port/9303/metrics are the metrics at port 9303.
 PORT = re.compile(r"/port/(\d{1,5})(?=/)", re.ASCII)
+HOST_PORT = re.compile(r"\d{1,5}", re.ASCII)
 
 
 def choose(contexts: Iterable[Any], request: wire.Request) -> tuple[WSGIApplication | None, wire.Request]:
@@ -245,9 +246,9 @@ def choose(contexts: Iterable[Any], request: wire.Request) -> tuple[WSGIApplicat
     if named and int(named[1]) in servers:
         return servers[int(named[1])], dataclasses.replace(request, path=request.path[named.end() :])
     host = next((value for name, value in request.headers if name.lower() == "host"), "")
-    port = host.rpartition(":")[2]
-    if port.isascii() and port.isdigit() and int(port) in servers:
-        return servers[int(port)], request
+    reached = HOST_PORT.fullmatch(host.rpartition(":")[2])
+    if reached and int(reached[0]) in servers:
+        return servers[int(reached[0])], request
     for context in contexts:
         if isinstance(context, WSGIApplication):
             return context, request
@@ -284,6 +285,11 @@ def _call(
     return Answer(request.request_id, status, [(str(name), str(value)) for name, value in headers], body)
 
 
+def _latin(text: str) -> str:
+    """A text whose characters are the bytes of this one, as WSGI wants it (PEP 3333)."""
+    return text.encode("utf-8", "surrogateescape").decode("latin-1")
+
+
 def _environment(method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> dict[str, Any]:
     """The WSGI environment of a request whose path may have a query."""
     path, _, query = path.partition("?")
@@ -291,7 +297,7 @@ def _environment(method: str, path: str, headers: list[tuple[str, str]], body: b
         "REQUEST_METHOD": method,
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
-        "QUERY_STRING": query,
+        "QUERY_STRING": _latin(query),
         "SERVER_NAME": "127.0.0.1",
         "SERVER_PORT": str(DEFAULT_WSGI_PORT),
         "SERVER_PROTOCOL": "HTTP/1.1",
@@ -310,6 +316,7 @@ def _environment(method: str, path: str, headers: list[tuple[str, str]], body: b
         if key == "CONTENT_LENGTH":
             continue
         key = key if key == "CONTENT_TYPE" else "HTTP_" + key
+        value = _latin(value)
         environ[key] = f"{environ[key]},{value}" if key in environ else value
     environ.setdefault("HTTP_HOST", "127.0.0.1:8080")
     return environ

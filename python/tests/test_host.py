@@ -1,5 +1,6 @@
 """Hosts as processes: failures, waits, timers, and what differs between processes."""
 
+import json
 import struct
 from pathlib import Path
 
@@ -259,7 +260,7 @@ def test_inputs_are_dense() -> None:
 
 
 def test_options_of_ryu_manager(ryu: Path) -> None:
-    with pytest.raises(Died, match="unrecognized arguments: --nonsense"):
+    with pytest.raises(Died, match=r"^\S+: error: unrecognized arguments: --nonsense\n"):
         Hosted("ryu.app.simple_switch_13", path=[ryu], options=["--nonsense"])
 
 
@@ -269,9 +270,17 @@ def test_odd_requests() -> None:
             wire.Request(1, "", "", [], b""),
             wire.Request(2, "GET", "/\udcff%zz?&&=", [("\udcff", "\n")], b"\0"),
             wire.Request(3, "GET", "/sleep/x", [], b""),
+            wire.Request(4, "GET", "/nothing", [("Host", "controller:" + "9" * 5_000)], b""),
         ]
         statuses = [answer.status for result in host.batch(odd) for answer in result.answers]
-        assert len(statuses) == 3 and all(status >= 400 for status in statuses)
+        assert len(statuses) == 4 and all(status >= 400 for status in statuses)
+
+
+def test_requests_in_utf8() -> None:
+    with Hosted(app("waiting")) as host:
+        host.one(wire.Request(1, "GET", "/sleep/1?a=é&b=%E2%82%AC", [], b""))
+        (answer,) = [answer for result in host.passes(2) for answer in result.answers]
+        assert json.loads(answer.body)["query"] == {"a": "é", "b": "€"}
 
 
 def test_application_that_closes_a_switch() -> None:
