@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -162,36 +163,29 @@ func (l List) Find(hash Hash) (Entry, bool) {
 // Add makes a token, and adds it to a file, which it makes if need be. The result is shown once: the file does not have
 // it.
 func Add(file string, id pki.Identity) (token string, err error) {
-	list, err := Read(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
 	secret := make([]byte, secretLen)
 	_, _ = rand.Read(secret) // never fails
 	token = Of(secret)
 	e := Entry{id, HashOf(token)}
-	if err := list.check(e); err != nil {
-		return "", err
-	}
-	line := fmt.Sprintf("%s %s %x\n", e.Role, e.Name, e.Hash)
-	return token, rewrite(file, func(text []byte) []byte {
+	err = rewrite(file, func(list List, text []byte) ([]byte, error) {
 		if len(text) > 0 && text[len(text)-1] != '\n' {
 			text = append(text, '\n')
 		}
-		return append(text, line...)
+		return fmt.Appendf(text, "%s %s %x\n", e.Role, e.Name, e.Hash), list.check(e)
 	})
+	if err != nil {
+		return "", err
+	}
+	return token, nil
 }
 
 // Remove removes the token of that name from a file.
 func Remove(file, name string) error {
-	list, err := Read(file)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(list, func(e Entry) bool { return e.Name == name }) {
-		return fmt.Errorf("%s has no token called %s: `holdfast token list` shows those that it has", file, name)
-	}
-	return rewrite(file, func(text []byte) []byte {
+	return rewrite(file, func(list List, text []byte) ([]byte, error) {
+		if !slices.ContainsFunc(list, func(e Entry) bool { return e.Name == name }) {
+			return nil, fmt.Errorf("%s has no token called %s: `holdfast token list` shows those that it has", file,
+				name)
+		}
 		var rest []byte
 		for line := range bytes.Lines(text) {
 			entry, _, _ := bytes.Cut(line, []byte("#"))
@@ -199,27 +193,73 @@ func Remove(file, name string) error {
 				rest = append(rest, line...)
 			}
 		}
-		return rest
+		return rest, nil
 	})
 }
 
-// rewrite replaces a file at once, so a reader finds either the old one or the new one whole.
-func rewrite(file string, change func([]byte) []byte) error {
+// rewrite replaces a file at once, so a reader finds either the old one or the new one whole. change gets the tokens
+// and the text of the old one, which are empty if there is none.
+func rewrite(file string, change func(List, []byte) ([]byte, error)) error {
+	unlock, err := lock(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	list, err := Read(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tokens: %w", err)
+	}
+	if text, err = change(list, text); err != nil {
+		return err
 	}
 	temp, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+"-*") // only for its owner
 	if err != nil {
 		return fmt.Errorf("tokens: %w", err)
 	}
 	defer os.Remove(temp.Name())
-	_, err = temp.Write(change(text))
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
+	_, err = temp.Write(text)
+	if err = errors.Join(err, keepReaders(temp, file), temp.Sync(), temp.Close()); err == nil {
 		err = os.Rename(temp.Name(), file)
 	}
 	if err != nil {
 		return fmt.Errorf("write tokens: %w", err)
 	}
 	return nil
+}
+
+// lock locks a folder until unlock is called: of two commands at once, the later one would undo what the other one has
+// changed. The file itself cannot be locked, because it is replaced.
+func lock(folder string) (unlock func(), err error) {
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("tokens: lock %s against another `holdfast token`: %w", folder, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// keepReaders gives a new file the owner, group and mode of the one that it replaces: a controller that could not read
+// it would keep accepting what was removed.
+func keepReaders(f *os.File, old string) error {
+	info, err := os.Stat(old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s, is := info.Sys().(*syscall.Stat_t); is {
+		if err := f.Chown(int(s.Uid), int(s.Gid)); err != nil {
+			return fmt.Errorf("keep the owner %d and the group %d of %s: %w; repeat the command as that user, or as "+
+				"root", s.Uid, s.Gid, old, err)
+		}
+	}
+	return f.Chmod(info.Mode().Perm()) // after Chown: until then the group is another one
 }

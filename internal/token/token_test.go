@@ -2,10 +2,13 @@ package token
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/holdfast-sdn/holdfast/internal/pki"
@@ -61,6 +64,56 @@ func appendTo(t *testing.T, file, text string) {
 	defer f.Close()
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who could read a file still can when it has changed: the controllers, which may run as another user.
+func TestReadersStay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if _, err := Add(file, pki.Identity{Role: pki.Admin, Name: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 { // else all files here have the same owner
+		if err := os.Chown(file, 12345, 12346); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Remove(file, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, is := before.Sys().(*syscall.Stat_t), after.Sys().(*syscall.Stat_t)
+	if after.Mode() != before.Mode() || is.Uid != was.Uid || is.Gid != was.Gid {
+		t.Errorf("mode %v, user %d, group %d; before: %v, %d, %d", after.Mode(), is.Uid, is.Gid, before.Mode(), was.Uid,
+			was.Gid)
+	}
+}
+
+// Of changes at the same time none is lost.
+func TestChangesAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	const tokens = 20
+	var adding sync.WaitGroup
+	for i := range tokens {
+		adding.Go(func() {
+			if _, err := Add(file, pki.Identity{Role: pki.Viewer, Name: fmt.Sprint("v", i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	adding.Wait()
+	if list, err := Read(file); err != nil || len(list) != tokens {
+		t.Errorf("%d of %d tokens are in the file, %v", len(list), tokens, err)
 	}
 }
 
