@@ -2,10 +2,12 @@ package access
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/auditlog"
 	"github.com/holdfast-sdn/holdfast/internal/await"
@@ -272,5 +275,40 @@ func TestTokensChange(t *testing.T) {
 	g.Guard.tokens.mu.Unlock()
 	if code := get("/", added); code != http.StatusOK {
 		t.Errorf("when the file is damaged, what it had before gets %d", code)
+	}
+}
+
+// A token that gets another role ends what its holder does in the old one, and only that.
+func TestTokenGetsAnotherRole(t *testing.T) {
+	g := newGuarded(t)
+	held := map[pki.Role]net.Conn{} // the far ends of connections
+	for _, role := range []pki.Role{pki.Operator, pki.Admin} {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		held[role] = far
+		if _, _, known := g.Guard.tokens.begin(token.HashOf(g.tokens[role]), near); !known {
+			t.Fatal("an unknown token")
+		}
+	}
+	text, err := os.ReadFile(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("operator the-operator"), []byte("viewer the-operator"), 1)
+	if err := os.WriteFile(g.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.Guard.tokens.mu.Lock()
+	err = g.Guard.tokens.look(time.Now())
+	g.Guard.tokens.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for role, want := range map[pki.Role]error{pki.Operator: io.EOF, pki.Admin: os.ErrDeadlineExceeded} {
+		_ = held[role].SetReadDeadline(time.Unix(1, 0)) // fails if it is closed
+		if _, err := held[role].Read(make([]byte, 1)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, not %v", role, err, want)
+		}
 	}
 }

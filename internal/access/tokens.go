@@ -31,6 +31,7 @@ type tokens struct {
 // session is a request that somebody has made with a token.
 type session struct {
 	hash token.Hash
+	who  pki.Identity
 	conn net.Conn // nil if it is not known
 }
 
@@ -39,7 +40,8 @@ func loadTokens(file string, log *slog.Logger) (*tokens, error) {
 	return t, t.look(time.Now())
 }
 
-// watch reads the file when it has changed, until ctx ends. A token that is removed so ends what its holder does, too.
+// watch reads the file when it has changed, until ctx ends. So a token that is removed, or gets another role, ends what
+// its holder does.
 func (t *tokens) watch(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -84,8 +86,9 @@ func (t *tokens) look(now time.Time) error {
 	}
 	t.list, t.seen, t.read, t.failed = list, seen, true, ""
 	for s := range t.live {
-		if _, known := list.Find(s.hash); !known && s.conn != nil {
-			t.log.Warn("connection closed: its token was removed", "remote", s.conn.RemoteAddr())
+		if e, _ := list.Find(s.hash); e.Identity != s.who && s.conn != nil {
+			t.log.Warn("connection closed: its token was removed, or has another role or name", "who", s.who.String(),
+				"remote", s.conn.RemoteAddr())
 			s.conn.Close()
 		}
 	}
@@ -101,7 +104,7 @@ func (t *tokens) begin(hash token.Hash, conn net.Conn) (pki.Identity, *session, 
 	if !known {
 		return pki.Identity{}, nil, false
 	}
-	s := &session{hash, conn}
+	s := &session{hash, e.Identity, conn}
 	t.live[s] = true
 	return e.Identity, s, true
 }
