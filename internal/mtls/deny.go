@@ -113,6 +113,19 @@ func (c *Credentials) leave(conn *Conn) {
 	delete(c.live, conn)
 }
 
+// denyOnly uses the file of denied certificates alone: a certificate that was stolen must be refused also where this
+// side's own one has expired. The caller holds mu, or has the only reference.
+func (c *Credentials) denyOnly() {
+	list, err := readDenied(c.deny)
+	if err != nil || c.current == nil {
+		return // the error of all files says so
+	}
+	with := *c.current // handshakes still read the one before
+	with.denied = list
+	c.current = &with
+	c.cutDenied()
+}
+
 // cutDenied closes the connections whose peers are denied now. The caller holds mu.
 func (c *Credentials) cutDenied() {
 	for conn, chain := range c.live {

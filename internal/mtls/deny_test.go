@@ -3,16 +3,21 @@ package mtls_test
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
@@ -117,6 +122,46 @@ func TestDenied(t *testing.T) {
 		await.Until(t, "it to be accepted again", func() bool { return dial(t, first, addr, anybody) == nil })
 		cut = stay(first)
 	}
+}
+
+// only is a listener to which one peer connects.
+type only struct {
+	net.Listener
+	peer net.Conn
+}
+
+func (l only) Accept() (net.Conn, error) { return l.peer, nil }
+
+// A certificate is denied also where this side's own one has expired, of which the log has one line.
+func TestDeniedWhenExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := authority(t, s1)
+		check(t, pki.Issue(dir, pki.Request{Identity: c1, Days: 1}, time.Now()))
+		file := filepath.Join(dir, "deny.txt")
+		write(t, file, "")
+		log := new(await.Log)
+		ours := denying(t, dir, c1, file, log)
+		near, far := net.Pipe()
+		conn, err := ours.Listener(only{peer: near}, mtls.Role(pki.Switch)).Accept()
+		check(t, err)
+		defer conn.Close()
+		pair, err := tls.LoadX509KeyPair(pki.CertFile(dir, s1.Name), pki.KeyFile(dir, s1.Name))
+		check(t, err)
+		thief := tls.Client(far, &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}})
+		go conn.Write([]byte("x")) // after the handshake
+		_, err = thief.Read(make([]byte, 1))
+		check(t, err)
+		time.Sleep(25 * time.Hour)
+		write(t, file, mtls.Fingerprint(leaf(t, dir, s1))+"\n")
+		check(t, thief.SetReadDeadline(time.Now().Add(time.Minute)))
+		if _, err := thief.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the denied peer gets %v", err)
+		}
+		time.Sleep(time.Minute)
+		if n := len(log.Lines("files are not used")); n != 1 {
+			t.Errorf("the log has %d lines about the expired certificate", n)
+		}
+	})
 }
 
 // What a file of denied certificates may not have is named, with its line.

@@ -81,7 +81,8 @@ type Credentials struct {
 	seen    [4]stamp                      // when current was read
 	live    map[*Conn][]*x509.Certificate // connections, with the certificates of their peers
 	current *material
-	failed  string    // what was wrong with the files since, as the log has it
+	tried   [4]stamp  // when the files were last read, or could not be used
+	told    bool      // the log has that files like tried cannot be used; it has it once, not each second
 	warned  time.Time // that the certificate expires soon
 }
 
@@ -97,6 +98,7 @@ type material struct {
 
 // Load reads the files. The certificate must be signed by the authority, be valid, and pass own. This is checked again
 // when the files have changed; if the check then fails, the error is logged and the previous contents stay in use.
+// What is denied is used in any case.
 func Load(files Files, own Policy, log *slog.Logger) (*Credentials, error) {
 	return LoadDenying(files, "", own, log)
 }
@@ -139,8 +141,8 @@ func (c *Credentials) Watch(ctx context.Context) {
 func (c *Credentials) material() *material {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.look(); err != nil && err.Error() != c.failed {
-		c.failed = err.Error()
+	if err := c.look(); err != nil && !c.told {
+		c.told = true
 		c.log.Warn("the changed certificate files are not used, what they held before is", "error", err)
 	}
 	return c.current
@@ -156,14 +158,18 @@ func (c *Credentials) look() error {
 	c.looked = now
 	seen := c.files.stamps(c.deny) // before they are read: what changes meanwhile is read again
 	if c.current == nil || seen != c.seen {
+		if seen != c.tried {
+			c.tried, c.told = seen, false
+		}
 		m, err := c.files.read(now, c.deny, c.own)
 		if err != nil {
+			c.denyOnly()
 			return err
 		}
 		if c.current != nil {
 			c.log.Info("read the certificate files again", "authorities", c.files.CA, "certificate", c.files.Cert)
 		}
-		c.current, c.seen, c.failed, c.warned = m, seen, "", time.Time{}
+		c.current, c.seen, c.told, c.warned = m, seen, false, time.Time{}
 		c.cutDenied()
 	}
 	if leaf := c.current.cert.Leaf; leaf != nil && leaf.NotAfter.Sub(now) < expiring && now.Sub(c.warned) >= warnEvery {
