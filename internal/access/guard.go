@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"connectrpc.com/connect"
@@ -33,6 +34,7 @@ type Guard struct {
 	peers   string // the token of other controllers; "": they have certificates, or need nothing
 	audit   *auditlog.Log
 	refused *incident.Log
+	denied  refusals // that are in the audit log
 }
 
 // NewGuard makes the guard of a controller, and watches the file of tokens until ctx ends. key is that of the cluster,
@@ -139,11 +141,15 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, pattern string, ne
 	}
 	r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 	permitted := g.open && n != need{} || n.permits(who.Role, reads(r))
+	recorded := g.audit != nil && !reads(r) && n.record != never && (n.record != ifKnown || !g.open)
 	if !permitted {
 		next = refusal(who, n, r)
+		g.refused.Warn(who.String(), "request refused", "who", who.String(), "remote", r.RemoteAddr, "path", r.URL.Path)
+		recorded = recorded && g.denied.record(refused{who.Identity, pattern}, time.Now())
+	} else if n.record == inside {
+		recorded = false
 	}
-	if g.audit == nil || reads(r) || n.record == never || n.record == inside && permitted ||
-		n.record == ifKnown && g.open {
+	if !recorded {
 		next.ServeHTTP(w, r)
 		return
 	}

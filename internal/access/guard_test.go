@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -219,6 +220,39 @@ func TestAudit(t *testing.T) {
 		"Forbidden client the-client may not do this:"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Who may change nothing cannot fill the audit log with what is refused: of a path it has one refusal an hour.
+func TestRefusalsDoNotFillAudit(t *testing.T) {
+	g := newGuarded(t)
+	for range 20 {
+		for _, path := range []string{"/holdfast.v1.Operations/Drain", "/holdfast.v1.Operations/Move", Applications} {
+			if code, _, _ := g.ask("POST", path, g.tokens[pki.Viewer]); code != http.StatusForbidden {
+				t.Fatalf("a viewer gets %d", code)
+			}
+		}
+	}
+	if err := g.close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(g.audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte(`"who":"viewer the-viewer"`)); n != 3 {
+		t.Errorf("60 refusals of three paths have %d records", n)
+	}
+	r, now := new(refusals), time.Now()
+	for i := range 2 * maxRefusals {
+		of := refused{pki.Identity{Role: pki.Viewer, Name: fmt.Sprint(i)}, Applications}
+		if r.record(of, now) != (i < maxRefusals) {
+			t.Fatalf("refusal %d", i)
+		}
+	}
+	if of := (refused{pki.Identity{Name: "0"}, Applications}); !r.record(of, now.Add(refusalEvery)) ||
+		r.record(of, now.Add(refusalEvery)) || len(r.last) != 1 {
+		t.Errorf("after an hour %d refusals are remembered", len(r.last))
 	}
 }
 
