@@ -55,7 +55,7 @@ func (r *rest) websocket(w http.ResponseWriter, in *http.Request) {
 		return
 	}
 	defer b.end()
-	// As with Ryu, pages of any origin may connect: the interface has no password that they could misuse.
+	// The guard has refused pages of other origins. In `holdfast run` there is no guard: as with Ryu, all may connect.
 	b.conn, err = websocket.Accept(w, in, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		r.c.log.Debug("WebSocket of a client not opened", "to", in.RemoteAddr, "err", err)

@@ -35,6 +35,7 @@ type Guard struct {
 	audit   *auditlog.Log
 	refused *incident.Log
 	denied  refusals // that are in the audit log
+	sites   sites
 }
 
 // NewGuard makes the guard of a controller, and watches the file of tokens until ctx ends. key is that of the cluster,
@@ -42,6 +43,7 @@ type Guard struct {
 func NewGuard(ctx context.Context, cluster *config.Cluster, key *clusterkey.Key, audit *auditlog.Log,
 	log *slog.Logger) (*Guard, error) {
 	g := &Guard{open: cluster.TLS == nil && cluster.Tokens == "", audit: audit, refused: incident.New(log)}
+	g.sites = sitesOf(cluster, g.open)
 	if cluster.Tokens == "" {
 		return g, nil
 	}
@@ -125,6 +127,12 @@ func (g *Guard) Serve(w http.ResponseWriter, r *http.Request, pattern string, ne
 	n := needs[pattern]
 	if g == nil || n.anybody && reads(r) {
 		next.ServeHTTP(w, r)
+		return
+	}
+	if err := g.sites.check(r); err != nil {
+		g.refused.Warn(r.Header.Get("Origin"), "request refused", "remote", r.RemoteAddr, "path", r.URL.Path, "origin",
+			r.Header.Get("Origin"), "err", err)
+		api.Refuse(w, r, connect.CodePermissionDenied, err)
 		return
 	}
 	who, done, err := g.identify(r)
