@@ -148,9 +148,9 @@ func (a *assignments) tell() {
 	a.news = make(chan struct{})
 }
 
-// maxDirectory bounds the memory of the rows of a snapshot, in bytes: more than directory.MaxSwitches and MaxActors
-// have with names and keys of 100 bytes.
-const maxDirectory = 256 << 20
+// maxDirectory bounds the memory of the rows of a snapshot, in bytes. It is far more than the directory takes, because
+// earlier releases took longer keys, and a controller that could not restore what the log has could never start again.
+const maxDirectory = 1<<31 - 1
 
 var errUnassigned = errors.New("the system group has not assigned the switch to a group: a majority of its voters " +
 	"must run and reach each other")

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -13,6 +16,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-sdn/holdfast/consensus"
+	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/access"
+	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/clusterkey"
+	"github.com/holdfast-sdn/holdfast/internal/config"
+	"github.com/holdfast-sdn/holdfast/internal/pki"
+	"github.com/holdfast-sdn/holdfast/internal/token"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -210,4 +221,65 @@ func TestBegin(t *testing.T) {
 			t.Errorf("they end with %v, %d wait", w.told, len(c.calls.waiting))
 		}
 	})
+}
+
+// viewer returns the context of a request that a viewer makes.
+func viewer(t *testing.T) (ctx context.Context) {
+	t.Helper()
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	secret, err := token.Add(tokens, pki.Identity{Role: pki.Viewer, Name: "v"})
+	if err == nil {
+		_, _, err = clusterkey.Make(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := clusterkey.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.NewGuard(t.Context(), &config.Cluster{Tokens: tokens}, key, nil, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := httptest.NewRequest("GET", "/", nil)
+	q.Header.Set("Authorization", "Bearer "+secret)
+	guard.Serve(httptest.NewRecorder(), q, access.Applications, http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) { ctx = r.Context() }))
+	return ctx
+}
+
+// What a viewer asks of an actor that there is not adds no row to the directory. One that there is answers.
+func TestViewerMakesNoActor(t *testing.T) {
+	s := &stand{t: t, app: &echoer{}, now: time.Unix(1000, 0)}
+	var err error
+	s.core, err = NewCore(CoreConfig{Name: "c1", Logger: quiet, SwitchTimeout: timeout,
+		Applications: []ledger.Application{new(directory.Application)}}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lead(1)
+	there := ledger.Actor{App: "kv", Shard: ledger.Shard{Key: ledger.Key{S: "there"}}}
+	s.core.Ask(directory.Name, directory.Place{Controllers: []uint64{1}}.Append(nil))
+	s.core.Ask(directory.Name, directory.Reached{Group: 1, Replicas: []uint64{1}}.Append(nil))
+	s.core.Ask(directory.Name, directory.Assign{Actors: []ledger.Actor{there}, Groups: []uint64{1}}.Append(nil))
+	s.turn()
+	s.commit()
+	c := &Controller{cfg: Config{Groups: make([]GroupConfig, 2)}, assigned: newAssignments()}
+	c.groups.list.Store(&[]*group{{ended: make(chan struct{})}}) // the system group
+	if _, _, err := c.assigned.update(consensus.Update{Snapshot: &consensus.Snapshot{}}, s.core); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(viewer(t), await.Limit)
+	defer cancel()
+	if g, err := c.groupWith(ctx, there); g != 1 || err != nil {
+		t.Errorf("an actor that there is: group %d, %v", g, err)
+	}
+	missing := there
+	missing.Key.S = "missing"
+	_, err = c.groupWith(ctx, missing)
+	if !errors.Is(err, ledger.ErrNoActor) || callStatus(err) != http.StatusNotFound {
+		t.Errorf("an actor that there is not: %v", err)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/controller/directory"
+	"github.com/holdfast-sdn/holdfast/internal/access"
 	"github.com/holdfast-sdn/holdfast/ledger"
 )
 
@@ -280,26 +281,31 @@ func (c *Controller) nearest(group uint64) []uint64 {
 }
 
 // groupWith returns the group in which an actor lives. If there is no such actor yet, it asks the directory to assign
-// it.
+// it, which adds a row for ever. So for a client that may only read it does not: it waits for a moment, in case the row
+// has not arrived here.
 func (c *Controller) groupWith(ctx context.Context, a ledger.Actor) (uint64, error) {
 	if !c.several() {
 		return 0, nil
 	}
 	again := time.NewTimer(0)
 	defer again.Stop()
-	for {
+	for looked := 0; ; {
 		_, news := c.assigned.watch() // before lives, so that nothing is missed
 		at, known := c.lives(a)
 		switch {
 		case known:
 			return at.Group, nil
+		case looked > 1 && c.assigned.layout().Actors > 0:
+			return 0, fmt.Errorf("%v: %w", a, ledger.ErrNoActor)
 		case a.Switch != 0 && c.assigned.layout().Actors > 0: // else the directory is not known here yet
 			return 0, errNoSwitch
 		}
 		select {
 		case <-news:
 		case <-again.C:
-			if homes := c.homesHere(); len(homes) > 0 {
+			if access.OnlyReads(ctx) {
+				looked++
+			} else if homes := c.homesHere(); len(homes) > 0 {
 				group := firstGroup(c.cfg.Served, a, homes[0], c.liveGroups)
 				c.askDirectory(directory.Assign{Actors: []ledger.Actor{a}, Groups: []uint64{group}}.Append(nil))
 			}

@@ -111,6 +111,9 @@ func callStatus(err error) int {
 	if errors.Is(err, ledger.ErrCallFailed) {
 		return http.StatusInternalServerError
 	}
+	if errors.Is(err, ledger.ErrNoActor) {
+		return http.StatusNotFound
+	}
 	if errors.Is(err, errCallLate) {
 		return http.StatusGatewayTimeout
 	}

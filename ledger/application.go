@@ -57,7 +57,7 @@ type Server interface {
 // Backend is the cluster, for an Application that serves an interface of its own. It is safe for concurrent use.
 type Backend interface {
 	// Call has an actor execute a message, wherever it lives, and returns its reply. A call is executed at most once.
-	// The error is, or wraps, ErrCallFailed or ErrUnanswered; with any other one it was not executed.
+	// The error is, or wraps, ErrCallFailed, ErrUnanswered or ErrNoActor; with any other one it was not executed.
 	Call(ctx context.Context, q Call) ([]byte, error)
 	// Begin is Call for a caller that does not wait. If it reports false, nothing was executed, and Call is to be used,
 	// which looks for the actor.

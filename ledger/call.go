@@ -30,6 +30,8 @@ type Answer struct {
 var (
 	// ErrUnanswered means that the call may have been executed, or may still be.
 	ErrUnanswered = errors.New("the request may have been executed")
+	// ErrNoActor means that the call was not executed: the actor has never been written, and the caller may only read.
+	ErrNoActor = errors.New("there is no such actor: nothing was ever written with this key")
 	// ErrCallFailed means that the application has failed, and what it did is undone.
 	ErrCallFailed = errors.New("the application has failed")
 )

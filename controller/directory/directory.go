@@ -28,6 +28,9 @@ const (
 	MaxSwitches = 1 << 16
 	MaxActors   = 1 << 20
 	MaxPins     = 1 << 12
+	// MaxActorBytes bounds the names and keys of all actors together: clients choose the keys. Those of rows that an
+	// earlier release has made are not counted.
+	MaxActorBytes = 96 << 20
 )
 
 // FirstVersion is the version of the first assignment of an actor. That of a switch may be higher; see Assign and
@@ -36,8 +39,8 @@ const FirstVersion = 1
 
 // The tables. The layout is Layout.append in cell 0, and Group.append in the cell of each home group. The cell of a
 // switch is its datapath id. The cell of another actor is the name of its application, and the field is its key. The
-// cell of a group is its number, and the value is how many switches it has. The cell of counts has how many actors
-// there are besides. See pins.go for the table of pins.
+// cell of a group is its number, and the value is how many switches it has. The counts are how many actors there are
+// besides, and how many bytes their names and keys have. See pins.go for the table of pins.
 const (
 	switchTable = "switches"
 	actorTable  = "actors"
@@ -45,6 +48,12 @@ const (
 	countTable  = "counts"
 	layoutTable = "layout"
 	pinTable    = "pins"
+)
+
+// The cells of counts.
+var (
+	actorsCell = ledger.Key{}
+	bytesCell  = ledger.Key{A: 1}
 )
 
 // place returns where the row of an actor is.
@@ -173,11 +182,16 @@ func (d *Application) switchGroup(tx *ledger.Tx, a ledger.Actor, groups []uint64
 
 func (d *Application) count(tx *ledger.Tx, a ledger.Actor) error {
 	table := tx.Table(countTable)
-	n := number(tx, table, ledger.Key{})
-	if n >= MaxActors {
+	actors, bytes := number(tx, table, actorsCell)+1, number(tx, table, bytesCell)+uint64(len(a.App)+len(a.Key.S))
+	if actors > MaxActors {
 		return fmt.Errorf("%v: the directory has its maximum of %d actors", a, MaxActors)
 	}
-	tx.Put(table, ledger.Key{}, ledger.Key{}, binary.AppendUvarint(nil, n+1))
+	if bytes > MaxActorBytes {
+		return fmt.Errorf("%v: the directory has its maximum of %d bytes of names and keys of actors: use shorter keys",
+			a, MaxActorBytes)
+	}
+	tx.Put(table, actorsCell, ledger.Key{}, binary.AppendUvarint(nil, actors))
+	tx.Put(table, bytesCell, ledger.Key{}, binary.AppendUvarint(nil, bytes))
 	return nil
 }
 

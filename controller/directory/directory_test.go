@@ -2,6 +2,7 @@ package directory
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"maps"
 	"reflect"
@@ -271,12 +272,50 @@ func TestMoves(t *testing.T) {
 	rows, err := g.leader.Rows(Name, 1<<20)
 	g.must(err)
 	for _, r := range rows {
-		if r.Table == countTable && r.Value[0] != 4 {
+		if r.Table == countTable && r.Cell == actorsCell && r.Value[0] != 4 {
 			t.Errorf("%d actors are counted, want 4", r.Value[0])
 		}
 		if loads := map[uint64]byte{1: 0, 2: 1, 3: 1}; r.Table == groupTable && r.Value[0] != loads[r.Cell.A] {
 			t.Errorf("group %d has %d switches", r.Cell.A, r.Value[0])
 		}
+	}
+}
+
+// almostFull is a directory that counts almost as many bytes of keys as are possible, once it is told so.
+type almostFull struct{ Application }
+
+func (d *almostFull) Handle(tx *ledger.Tx, in *ledger.Input) error {
+	if string(in.Message) != "fill" {
+		return d.Application.Handle(tx, in)
+	}
+	tx.Put(tx.Table(countTable), bytesCell, ledger.Key{}, binary.AppendUvarint(nil, MaxActorBytes-10))
+	return nil
+}
+
+// The keys of all actors have a bound in bytes, so that each controller can restore the directory from a snapshot.
+func TestBytesOfActors(t *testing.T) {
+	g := &group{t: t}
+	for _, c := range []**ledger.Core{&g.leader, &g.follower} {
+		var err error
+		*c, err = ledger.New([]ledger.Application{new(almostFull)}, ledger.Limits{})
+		g.must(err)
+	}
+	g.lead()
+	g.request(Place{Controllers: []uint64{1}})
+	g.leader.Request(Name, []byte("fill"))
+	assign := func(key string) (fails int) {
+		a := ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{S: key}}}
+		g.request(Assign{[]ledger.Actor{a}, []uint64{1}, 0})
+		fails = len(g.leader.Failures())
+		g.commit()
+		if _, known := g.view.Of(a); known != (fails == 0) {
+			t.Errorf("%d failures, and %v is assigned: %v", fails, a, known)
+		}
+		return fails
+	}
+	g.commit()
+	if assign("123456") != 0 || assign("abc") != 1 || assign("ab") != 0 {
+		t.Error("the bound is another one")
 	}
 }
 

@@ -78,6 +78,12 @@ func IdentityOf(ctx context.Context) (pki.Identity, bool) {
 	return c.Identity, c.by != ""
 }
 
+// OnlyReads reports whether whoever has made the request with this context may change nothing.
+func OnlyReads(ctx context.Context) bool {
+	who, known := IdentityOf(ctx)
+	return known && who.Role == pki.Viewer
+}
+
 // Forward adds to the header of a request that is passed on to another controller the token of whoever has made it.
 // Controllers with certificates believe each other without.
 func Forward(ctx context.Context, header http.Header) {

@@ -212,6 +212,8 @@ func response(q ledger.Call, answer []byte, err error) []byte {
 		return answer
 	case errors.Is(err, ledger.ErrCallFailed):
 		refused = store.Fail(store.Failed, "%v", err)
+	case errors.Is(err, ledger.ErrNoActor):
+		refused = store.Fail(store.NotFound, "there is no namespace %q", q.Actor.Key.S)
 	case errors.Is(err, ledger.ErrUnanswered):
 		refused = store.Fail(store.Unknown, "%v", err)
 	default:
