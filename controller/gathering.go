@@ -3,7 +3,6 @@ package controller
 import (
 	"net"
 	"sync"
-	"time"
 )
 
 // gatherMost bounds what is gathered, in bytes: a larger message is sent in parts.
@@ -19,6 +18,8 @@ type gathering struct {
 
 	mu  sync.Mutex // guards buf
 	buf *[]byte    // nil: nothing is gathered
+
+	*turn // of a connection that may have to wait before it is read; nil: it need not
 }
 
 // gatheringKey is the key of the *gathering in the context of a request of HTTP/1. In HTTP/2 other streams have the
@@ -73,27 +74,4 @@ func (g *gathering) together(write func() error) error {
 		return failed
 	}
 	return err
-}
-
-// acceptEvery is the time from one connection to the next that the API accepts. What a handshake and the first answer
-// cost would otherwise delay the loops of the groups by a tenth of a second, when a thousand clients connect at once.
-// Connections that come faster wait in the queue of the kernel (net.core.somaxconn). When that is full, clients repeat
-// their attempts.
-const acceptEvery = 2 * time.Millisecond
-
-// gatheringListener accepts connections that can gather. One goroutine accepts.
-type gatheringListener struct {
-	net.Listener
-	last time.Time // a connection was accepted
-}
-
-// Accept implements net.Listener.
-func (l *gatheringListener) Accept() (net.Conn, error) {
-	time.Sleep(time.Until(l.last.Add(acceptEvery)))
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.last = time.Now()
-	return &gathering{Conn: conn}, nil
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // writes is a connection that notes what is written.
@@ -56,34 +54,4 @@ func TestGathering(t *testing.T) {
 	if err := none.together(func() error { return conn.err }); !errors.Is(err, conn.err) {
 		t.Errorf("got %v", err)
 	}
-}
-
-// ready is a listener to which somebody always connects.
-type ready struct{ net.Listener }
-
-func (ready) Accept() (net.Conn, error) { return &writes{}, nil }
-
-// Connections that come one after the other do not wait; of those that come together, each waits for its turn.
-func TestAcceptsInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &gatheringListener{Listener: ready{}}
-		took := func(connections int) time.Duration {
-			began := time.Now()
-			for range connections {
-				if _, err := l.Accept(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			return time.Since(began)
-		}
-		for range 3 {
-			if d := took(1); d != 0 {
-				t.Errorf("one connection: %v", d)
-			}
-			time.Sleep(acceptEvery)
-		}
-		if d := took(101); d != 100*acceptEvery {
-			t.Errorf("101 connections at once: %v", d)
-		}
-	})
 }

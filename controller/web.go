@@ -13,9 +13,10 @@ type web struct {
 	ended  chan error
 }
 
-// newWeb returns a web that has not started. It logs errors of clients at level Debug.
+// newWeb returns a web that has not started. It logs errors of clients at level Debug, and bounds their connections.
 func newWeb(log *slog.Logger, server *http.Server) *web {
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	server.ConnState = places(maxConnections)
 	return &web{server, make(chan error, 1)}
 }
 
