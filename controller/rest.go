@@ -44,7 +44,7 @@ type rest struct {
 	c      *Controller
 	apps   *http.ServeMux  // handlers of applications; nil if there are none
 	leader *http.Transport // connections to the leader
-	slots  chan struct{}   // taken by requests that are served
+	slots  *slots          // of requests that are served
 	cancel func()          // ends connections that a handler has taken over
 }
 
@@ -59,7 +59,7 @@ func (c *Controller) serveREST(l net.Listener) *rest {
 
 func newREST(c *Controller) *rest {
 	base, cancel := context.WithCancel(context.Background())
-	r := &rest{c: c, slots: make(chan struct{}, maxServed), cancel: cancel, leader: &http.Transport{
+	r := &rest{c: c, slots: newSlots(maxServed), cancel: cancel, leader: &http.Transport{
 		// no Proxy: those of the environment are not used
 		DialContext:           c.dialREST,
 		ResponseHeaderTimeout: requestTimeout + answerTimeout, IdleConnTimeout: time.Minute, MaxConnsPerHost: maxServed,
@@ -107,13 +107,12 @@ func (r *rest) guard(w http.ResponseWriter, in *http.Request) {
 }
 
 func (r *rest) serve(w http.ResponseWriter, in *http.Request) {
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	default:
+	leave := r.slots.take(askedBy(in))
+	if leave == nil {
 		http.Error(w, replay.ErrBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
+	defer leave()
 	if r.apps != nil {
 		if _, pattern := r.apps.Handler(in); pattern != "" || strings.HasPrefix(in.URL.Path, appsPath) {
 			r.apps.ServeHTTP(w, in)

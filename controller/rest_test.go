@@ -207,16 +207,41 @@ func nobody(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// The number of concurrent requests is bounded.
+// The number of concurrent requests is bounded, and nobody takes all places.
 func TestServed(t *testing.T) {
 	rest := newREST(&Controller{log: quiet})
-	for range cap(rest.slots) {
-		rest.slots <- struct{}{}
+	defer rest.leader.CloseIdleConnections()
+	take := func(who string) (leave []func()) {
+		for f := rest.slots.take(who); f != nil; f = rest.slots.take(who) {
+			leave = append(leave, f)
+		}
+		return leave
 	}
-	w := httptest.NewRecorder()
-	rest.server.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	if w.Code != http.StatusServiceUnavailable {
-		t.Errorf("answer %d", w.Code)
+	ask := func(host string) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = host + ":1"
+		rest.server.Handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	mine := take("192.0.2.1")
+	if len(mine) != maxServed*3/4 {
+		t.Errorf("one host has %d of %d places", len(mine), maxServed)
+	}
+	if code := ask("192.0.2.1"); code != http.StatusServiceUnavailable {
+		t.Errorf("one more request of it: answer %d", code)
+	}
+	if code := ask("192.0.2.2"); code != http.StatusNotFound { // nothing is served
+		t.Errorf("a request of another host: answer %d", code)
+	}
+	second := take("192.0.2.2")
+	if third := take("192.0.2.3"); len(second) < len(third) || len(third) == 0 {
+		t.Errorf("a second host has %d places, a third one %d", len(second), len(third))
+	}
+	for _, leave := range mine {
+		leave()
+	}
+	if again := take("192.0.2.1"); len(again) == 0 {
+		t.Error("places are not free again")
 	}
 	if s := rest.server; s.ReadHeaderTimeout <= 0 || s.WriteTimeout < s.ReadTimeout+requestTimeout ||
 		s.IdleTimeout > time.Minute {
