@@ -218,6 +218,9 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 			fmt.Sprintf("%s has %d of %d entries", w.Name, w.Match, m.Last))
 	})
 	switch {
+	case err == nil && changed && wanted.Remove != 0:
+		fmt.Fprintln(out, "the certificate of the removed controller is still accepted: with tls, add it to the file "+
+			"tls: deny on all machines; without, give the others a new cluster-key")
 	case err != nil || changed:
 	case wanted.Replication > 0:
 		fmt.Fprintln(out, "nothing is left to change")

@@ -141,7 +141,7 @@ c3          3   127.0.0.1:1  votes  true       40 of 40
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
 	if code, out, stderr = invoke(t.Context(), "member", "replace", "c1", "c9", "9", "127.0.0.1:9", "--config",
-		cluster); code != 0 || !strings.Contains(out, "learner") {
+		cluster); code != 0 || !strings.Contains(out, "learner") || !strings.Contains(stderr, "is still accepted") {
 		t.Errorf("exit code %d, stderr %q, printed\n%s", code, stderr, out)
 	}
 	if want := `{"add":{"name":"c9","id":"9","address":"127.0.0.1:9"},"remove":"1"}`; len(posts) != 3 || posts[0] != want ||
