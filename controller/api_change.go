@@ -29,14 +29,26 @@ func changed[A, Q, R any](ctx context.Context, request any, change func(context.
 	return mirrored[A](r), nil
 }
 
+// atLeader returns a change that only the leader of the system group makes. It answers as soon as the directory says
+// what is wanted, and that of another controller may be an old one, of before a change that was acknowledged since.
+func atLeader[Q, R any](c *Controller, change func(context.Context, Q) (R, error)) func(context.Context, Q) (R, error) {
+	return func(ctx context.Context, q Q) (r R, err error) {
+		g := c.system()
+		if s := g.node.Status(); c.several() && !s.Leading {
+			return r, &notLeading{g.memberName(s, s.Leader)}
+		}
+		return change(ctx, q)
+	}
+}
+
 // Move implements api.OperationsHandler.
 func (o operations) Move(ctx context.Context, q *api.Move) (*api.Moved, error) {
-	return changed[api.Moved](ctx, q, o.c.Move)
+	return changed[api.Moved](ctx, q, atLeader(o.c, o.c.Move))
 }
 
 // Pin implements api.OperationsHandler.
 func (o operations) Pin(ctx context.Context, q *api.Pin) (*api.Pinned, error) {
-	return changed[api.Pinned](ctx, q, o.c.pin)
+	return changed[api.Pinned](ctx, q, atLeader(o.c, o.c.pin))
 }
 
 // Resume implements api.OperationsHandler.

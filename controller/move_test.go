@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/api"
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/controller/directory"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -36,6 +37,27 @@ func TestImmovable(t *testing.T) {
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), ledger.ErrImmovable.Error()) {
 			t.Errorf("controller %d: %v", id, err)
+		}
+	}
+}
+
+// Over the API only the leader of the system group moves and pins, others name it: what they know may be old.
+func TestLeaderMovesAndPins(t *testing.T) {
+	s := startTestCluster(&testCluster{t: t, apps: counter, several: true})
+	s.waitGroups()
+	lead, _ := s.leader()
+	for id, c := range s.controllers {
+		_, moved := operations{c}.Move(t.Context(), &api.Move{App: "counter", Group: uint32(HomeOf("counter", 3))})
+		_, pinned := operations{c}.Pin(t.Context(), &api.Pin{App: "counter", Pinned: true})
+		for what, err := range map[string]error{"move": moved, "pin": pinned} {
+			if id == lead {
+				if err != nil {
+					t.Errorf("the leader: %s: %v", what, err)
+				}
+			} else if want := fmt.Sprintf("controller %s leads", s.controllers[lead].cfg.Name); err == nil ||
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("controller %d: %s: %v, not %q", id, what, err, want)
+			}
 		}
 	}
 }

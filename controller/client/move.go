@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/internal/mirror"
 )
 
-// change asks for something that any controller can do, and returns when it is done.
+// change asks for something of any controller, or of the one that this names, and returns when it is done.
 func change[Q any, M proto.Message](ctx context.Context, c *Client, wanted any,
 	method func(peer, context.Context, *Q) (M, error), answer any) error {
 	q := new(Q)
