@@ -250,8 +250,12 @@ func (b backend) Read(ctx context.Context, a ledger.Actor, message []byte) (answ
 	if g == nil || g.led.here.Load() {
 		return nil, false
 	}
-	err := g.inLoop(ctx, func() { answer, ok = g.core.ledger.Read(a, message) })
-	return answer, ok && err == nil
+	var read []byte
+	var can bool
+	if g.inLoop(ctx, func() { read, can = g.core.ledger.Read(a, message) }) != nil {
+		return nil, false
+	}
+	return read, can
 }
 
 // sendCall sends a call to the leader of a group. If there is no replica of the group here, another controller passes

@@ -394,16 +394,25 @@ func (g *group) later(f func()) {
 	}
 }
 
-// inLoop runs f in the loop's goroutine and waits for it.
+// inLoop runs f in the loop's goroutine and waits for it. After an error f may still run: it is what does not return.
 func (g *group) inLoop(ctx context.Context, f func()) error {
 	ready := make(chan struct{})
 	select {
 	case g.ask <- func() { f(); close(ready) }:
-		<-ready
-		return nil
 	case <-g.ended:
 		return errClosing
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	select {
+	case <-ready:
+		return nil
+	case <-g.ended: // after f, or the loop was given up because f does not return
+	}
+	select {
+	case <-ready:
+		return nil
+	default:
+		return errClosing
 	}
 }

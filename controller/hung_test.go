@@ -44,6 +44,32 @@ func (h *hanging) bad() ledger.Application {
 	return a
 }
 
+// Who waits for something that the loop does is told when the loop is given up meanwhile.
+func TestLoopIsGivenUp(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	for _, c := range []struct {
+		what string
+		do   func()
+		want error
+	}{{"what ends", func() {}, nil}, {"what hangs", func() { <-release }, errClosing}} {
+		g := &group{ask: make(chan func()), ended: make(chan struct{})}
+		go func() { // ends with do, as a loop that was given up
+			f := <-g.ask
+			if c.want != nil {
+				close(g.ended)
+			}
+			f()
+			if c.want == nil {
+				close(g.ended)
+			}
+		}()
+		if err := g.inLoop(t.Context(), c.do); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
 func (s *testCluster) suspended() (list []SuspendedStatus) {
 	s.t.Helper()
 	for _, c := range s.controllers {
