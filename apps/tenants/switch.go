@@ -87,10 +87,11 @@ func (t *tenants) confirm(tx *app.Tx, id app.Switch, s state) error {
 	return app.Emit(tx, confirmed{id, s.Epoch, s.Round, s.Phase, s.Refused})
 }
 
-// refused has a switch begin without entries: it is not known which of them it has taken.
+// refused has a switch begin without entries: it is not known which of them it has taken. It does so once in a phase:
+// other refusals are about what was sent before, or the deletion itself, which OpenFlow 1.0 does not have.
 func (t *tenants) refused(tx *app.Tx, m app.Refused) error {
 	s, known := t.switches.Get(tx, m.Switch)
-	if !known || s.Phase == idle {
+	if !known || s.Phase == idle || s.Refused != "" {
 		return nil
 	}
 	s.Refused = m.Error.Error()

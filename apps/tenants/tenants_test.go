@@ -247,22 +247,32 @@ func TestTags(t *testing.T) {
 	}
 }
 
+// restRefusing is rest, but a switch refuses some changes of entries.
+func (w *world) restRefusing(id app.Switch, refuses func(*of13.FlowMod) bool) {
+	w.t.Helper()
+	steps := 0
+	for list := w.work(); len(list) > 0; list = w.work() {
+		if steps++; steps > 1000 {
+			w.t.Fatalf("switch %s is sent changes without end", id)
+		}
+		next := w.waiting[list[0]][0]
+		if f, is := next.Message.(*of13.FlowMod); next.Switch != id || !is || !refuses(f) {
+			w.step(list[0])
+			continue
+		}
+		w.waiting[id] = w.waiting[id][1:]
+		no := &of13.Error{ErrType: of13.ErrTypeFlowModFailed, Code: of13.FlowModFailedTableFull}
+		w.take(w.net.Message(id, no, next.XID))
+	}
+}
+
 // A switch that refuses an entry has none, says why, and tries again with the next change.
 func TestRefused(t *testing.T) {
 	w := newWorld(t, 1)
 	w.call("PUT", "/{tenant}", map[string]string{"tenant": "red"}, nil)
 	m := machine{"red", macs[0]}
 	w.attach(m, spots()[0])
-	for list := w.work(); len(list) > 0; list = w.work() {
-		id := list[0]
-		if f, is := w.waiting[id][0].Message.(*of13.FlowMod); id == 1 && is && f.Command == of13.FlowAdd {
-			c := w.waiting[id][0]
-			w.waiting[id] = slices.Delete(w.waiting[id], 0, 1)
-			w.take(w.net.Message(id, &of13.Error{ErrType: of13.ErrTypeFlowModFailed, Code: of13.FlowModFailedTableFull}, c.XID))
-			continue
-		}
-		w.step(id)
-	}
+	w.restRefusing(1, func(f *of13.FlowMod) bool { return f.Command == of13.FlowAdd })
 	if is, _ := w.placed(m); is.Ready || !strings.Contains(is.Why, "refuses") {
 		t.Errorf("%+v", is)
 	}
@@ -273,4 +283,16 @@ func TestRefused(t *testing.T) {
 		t.Errorf("ready are %v", w.sits)
 	}
 	w.reaches()
+}
+
+// A switch of OpenFlow 1.0 refuses the entries, and then their deletion. The others are programmed.
+func TestDeletionRefused(t *testing.T) {
+	w := newWorld(t, 1)
+	w.call("PUT", "/{tenant}", map[string]string{"tenant": "red"}, nil)
+	m := machine{"red", macs[0]}
+	w.attach(m, spot{at: port3(1)})
+	w.restRefusing(2, func(*of13.FlowMod) bool { return true })
+	if is, _ := w.placed(m); !is.Ready {
+		t.Errorf("%+v", is)
+	}
 }
