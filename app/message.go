@@ -1,6 +1,7 @@
 package app
 
 import (
+	"github.com/holdfast-sdn/holdfast/internal/message"
 	"github.com/holdfast-sdn/holdfast/ledger"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
@@ -99,7 +100,7 @@ func (b *BarrierReply) decode(in *ledger.Input) error {
 // bundles then executes no command of the transaction.
 type Refused struct {
 	Switch  Switch
-	XID     uint32
+	XID     uint32 // as Tx.Send returned it; see Earlier
 	Command []byte // the refused command, a whole message; nil if it is no longer known
 	of13.Error
 }
@@ -109,6 +110,10 @@ func (r *Refused) decode(in *ledger.Input) error {
 	r.Switch, r.XID, r.Command = in.Switch, xid(in), in.Command
 	return r.Error.Decode(in.Message)
 }
+
+// Earlier reports whether the command with one transaction id was sent before the one with another, by this application
+// to the same switch. Do not compare the ids as numbers: they begin again, and have bits that mean something else.
+func Earlier(xid, than uint32) bool { return (xid-than)&message.SequenceMask >= message.Far }
 
 // SwitchUp says that a switch is connected: it is new; or it restarted, and its flow tables are empty; or its agent
 // restarted, and they are as they were; or it is reachable again, with everything that it had.

@@ -190,7 +190,7 @@ func (f *firewall) complete(tx *app.Tx, m app.BarrierReply) error {
 // refused gives up what the switch does not take, for example because its tables are full. The list before it stays.
 func (f *firewall) refused(tx *app.Tx, m app.Refused) error {
 	s, up := f.switches.Get(tx, m.Switch)
-	if !up || int32(m.XID-s.Start) < 0 {
+	if !up || s.Start > 0 && app.Earlier(m.XID, s.Start) {
 		return nil // or it is about a list that was given up before
 	}
 	if s.Installing > 0 {

@@ -177,6 +177,25 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// What a switch refuses of a list that was given up is not about the next one, for which it has room.
+func TestGivenUpListIsRefused(t *testing.T) {
+	w := newWorld(t, 1, Config{})
+	w.boot(1, 20)
+	w.up(1)
+	large := List{Default: "deny"}
+	for i := range 30 {
+		to := fmt.Sprintf("10.0.0.%d", i+1)
+		large.Rules = append(large.Rules, Rule{Action: "allow", Class: packet.Class{Destination: to}})
+	}
+	w.put(large)
+	sent := w.net.Advance(10)
+	w.put(List{Default: "allow"})
+	w.do(append(sent, w.net.Advance(10)...))
+	if s := w.status(1); s.Version != 2 || s.Refused != "" {
+		t.Errorf("status %+v, want version 2", s)
+	}
+}
+
 // Nothing passes without a list.
 func TestWithoutAList(t *testing.T) {
 	w := newWorld(t, 1, Config{})

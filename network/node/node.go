@@ -257,7 +257,7 @@ func (n *node) refused(tx *app.Tx, m app.Refused) error {
 		return n.refusedAgain(tx, m, s, key)
 	}
 	for owner, b := range n.pending.All(tx, m.Switch) {
-		if int32(m.XID-b.Start) < 0 || int32(b.Barrier-m.XID) < 0 {
+		if app.Earlier(m.XID, b.Start) || app.Earlier(b.Barrier, m.XID) {
 			continue // or it is about an attempt that was given up
 		}
 		return n.withdraw(tx, m.Switch, owner, b, key, m.Error.Error())

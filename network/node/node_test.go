@@ -74,6 +74,11 @@ func (o *owner) confirm(t *testing.T, sent []apptest.Sent) []apptest.Sent {
 	return o.net.Message(1, &of13.BarrierReply{}, last.XID)
 }
 
+// refuse has the switch refuse a command.
+func (o *owner) refuse(s apptest.Sent) []apptest.Sent {
+	return o.net.Message(1, &of13.Error{ErrType: of13.ErrTypeFlowModFailed, Data: s.Message.Append(nil, s.XID)}, s.XID)
+}
+
 // told checks what the owner was told since the last call.
 func (o *owner) told(t *testing.T, want ...any) {
 	t.Helper()
@@ -223,13 +228,13 @@ func TestEntriesAreInstalledAgain(t *testing.T) {
 		t.Errorf("%d of %d entries", installed, entries)
 	}
 
-	// One that it no longer accepts is given up.
+	// One that it no longer accepts is given up, and all are sent again. What it says of those sent before is no news.
 	o.net.SwitchDown(1)
 	o.got = nil
 	sent = o.net.SwitchUp(1)
-	refused := sent[7].Message.Append(nil, sent[7].XID)
-	o.net.Message(1, &of13.Error{ErrType: of13.ErrTypeFlowModFailed, Data: refused}, sent[7].XID)
-	if m, is := o.got[0].(model.Removed); !is || m.Owner != "a" {
+	o.refuse(sent[7])
+	o.refuse(sent[8])
+	if m, is := o.got[0].(model.Removed); len(o.got) != 1 || !is || m.Owner != "a" {
 		t.Errorf("told %+v", o.got)
 	}
 	o.got = nil

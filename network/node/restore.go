@@ -83,7 +83,7 @@ func (n *node) restored(tx *app.Tx, m app.BarrierReply, s state) error {
 // refusedAgain gives up an entry that a switch no longer accepts when it has come up, and begins again.
 func (n *node) refusedAgain(tx *app.Tx, m app.Refused, s state, key string) error {
 	f, there := n.flows.Get(tx, m.Switch, key)
-	if !there || s.Start == 0 || int32(m.XID-s.Start) < 0 {
+	if !there || s.Start == 0 || app.Earlier(m.XID, s.Start) {
 		return nil
 	}
 	n.flows.Delete(tx, m.Switch, key)

@@ -151,8 +151,7 @@ func TestRefusedStepsAreTakenBack(t *testing.T) {
 		agent := bundles.copy() // which executes what a switch with bundles takes back
 		agent.execute(sent)
 		no := sent[rapid.IntRange(0, len(sent)-1).Draw(rt, "refused")]
-		sent = o.net.Message(1, &of13.Error{ErrType: of13.ErrTypeFlowModFailed,
-			Data: no.Message.Append(nil, no.XID)}, no.XID)
+		sent = o.refuse(no)
 		bundles.execute(sent)
 		agent.execute(sent)
 		if rapid.Bool().Draw(rt, "confirmed") {
@@ -193,5 +192,42 @@ func (o *owner) has(t *rapid.T, want int) {
 		if err := codec.Of[state]().Parse(r.Value, &s); err != nil || s.Flows != want {
 			t.Errorf("%+v (%v), want %d flows", s, err, want)
 		}
+	}
+}
+
+// A refusal is about the change that the command was sent for, also if another one is not confirmed yet.
+func TestRefusalIsOfItsOwner(t *testing.T) {
+	o := newOwner(t)
+	o.confirm(t, o.net.SwitchUp(1))
+	a := o.ask(t, "a", 1, model.Step{Entry: entry(1), ID: 7})
+	b := o.ask(t, "b", 1, model.Step{Entry: entry(2), ID: 8})
+	o.got = nil
+	o.confirm(t, o.refuse(b[0]))
+	o.confirm(t, a)
+	if len(o.got) != 2 {
+		t.Fatalf("told %+v", o.got)
+	}
+	for _, m := range o.got {
+		if c := m.(model.Changed); len(c.Refused) > 0 != (c.Owner == "b") {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// A switch with an agent refuses both the group and the flow entry of a step: the other step stays.
+func TestStepIsRefusedTwice(t *testing.T) {
+	o := newOwner(t)
+	o.confirm(t, o.net.SwitchUp(1))
+	backup := entry(1)
+	backup.Push, backup.Backup, backup.BackupTag = 9, 4, 10
+	sent := o.ask(t, "a", 1, model.Step{Entry: backup, ID: 7}, model.Step{Entry: entry(2), ID: 8})
+	o.got = nil
+	again := o.refuse(sent[1]) // sent[0] deletes what may be there
+	if more := o.refuse(sent[2]); len(more) > 0 {
+		t.Errorf("the second refusal has the switch sent %v", more)
+	}
+	o.confirm(t, again)
+	if len(o.got) != 1 || len(o.got[0].(model.Changed).Refused) != 1 {
+		t.Errorf("told %+v, want one refused step", o.got)
 	}
 }
