@@ -119,6 +119,8 @@ func newApp(name string, detection ...app.TableOption) *app.App {
 		}
 		return app.Need(k.raised.Cell(polled(m)))
 	}, k.timer)
+	app.Handle(a, func(app.Refused) app.Cells { return root }, k.refused)
+	app.Handle(a, func(app.SwitchForgotten) app.Cells { return root }, k.switchForgotten)
 	app.HandleHTTP(a, "GET /elephants", func(app.Request) app.Cells { return root }, k.list)
 	k.detect(a)
 	// Behind the handler of the switch's actor, which removes entries. An emitted message would not do: by the event,
@@ -208,12 +210,7 @@ func (k *kandoo) shrunk(tx *app.Tx, s shrunk) error {
 
 // fresh forgets what a switch had that has come up: it has no entries of this package, and finds its elephants again.
 func (k *kandoo) fresh(tx *app.Tx, up app.SwitchUp) error {
-	for key, e := range k.elephants.All(tx, all) {
-		if e.At.Switch == up.Switch {
-			k.withdraw(tx, &e)
-			k.elephants.Delete(tx, all, key)
-		}
-	}
+	k.forget(tx, up.Switch)
 	for mac, at := range k.hosts.All(tx, all) {
 		if at.Switch == up.Switch {
 			k.measure(tx, mac, at, false)
@@ -222,6 +219,21 @@ func (k *kandoo) fresh(tx *app.Tx, up app.SwitchUp) error {
 	return k.again(tx, func(e *elephant) bool {
 		return slices.ContainsFunc(e.Path, func(p app.PortOf) bool { return p.Switch == up.Switch })
 	})
+}
+
+func (k *kandoo) switchForgotten(tx *app.Tx, m app.SwitchForgotten) error {
+	k.forget(tx, m.Switch)
+	return nil
+}
+
+// forget forgets the elephants that enter the network at a switch.
+func (k *kandoo) forget(tx *app.Tx, id app.Switch) {
+	for key, e := range k.elephants.All(tx, all) {
+		if e.At.Switch == id {
+			k.withdraw(tx, &e)
+			k.elephants.Delete(tx, all, key)
+		}
+	}
 }
 
 // route gives an elephant the path with the fewest others, and writes it.
@@ -294,13 +306,45 @@ func (k *kandoo) install(tx *app.Tx, e *elephant, i int) {
 			of13.Actions(nil).Outputs(out))})
 }
 
-// withdraw removes the entries of an elephant.
+// withdraw removes the entries of an elephant, by their match because OpenFlow 1.0 has no mask for a cookie. If a host
+// has moved, the elephant from where it is now has the same match, and its entries are installed again.
 func (k *kandoo) withdraw(tx *app.Tx, e *elephant) {
 	tx.CancelTimer(e.timer())
-	for _, p := range e.Path {
-		tx.FlowMod(p.Switch, of13.FlowMod{Command: of13.FlowDelete, TableID: of13.TableAll, BufferID: of13.NoBuffer,
-			Cookie: Cookie | uint64(e.Number), CookieMask: 1<<64 - 1, OutPort: of13.PortAny, OutGroup: of13.GroupAny})
+	gone := map[app.PortOf]bool{}
+	for i, p := range e.Path {
+		gone[app.PortOf{Switch: p.Switch, Port: e.In[i]}] = true
+		tx.FlowMod(p.Switch, of13.FlowMod{Command: of13.FlowDeleteStrict, Priority: priority, Match: e.at(e.In[i]),
+			TableID: of13.TableAll, Cookie: Cookie | uint64(e.Number), BufferID: of13.NoBuffer,
+			OutPort: of13.PortAny, OutGroup: of13.GroupAny})
 	}
+	for _, other := range k.elephants.All(tx, all) {
+		if other.Number == e.Number || !slices.Equal(other.Match, e.Match) {
+			continue
+		}
+		for i, p := range other.Path {
+			if gone[app.PortOf{Switch: p.Switch, Port: other.In[i]}] && (i > 0 || other.Started) {
+				k.install(tx, &other, i)
+			}
+		}
+	}
+}
+
+// refused leaves an elephant where it is when a switch refuses its entry, for example because the table is full. It
+// gets a path when a link comes up.
+func (k *kandoo) refused(tx *app.Tx, m app.Refused) error {
+	command, err := of13.Decode(m.Command)
+	f, is := command.(*of13.FlowMod)
+	if err != nil || !is || f.Command != of13.FlowAdd {
+		return nil
+	}
+	for key, e := range k.elephants.All(tx, all) {
+		if f.Cookie == Cookie|uint64(e.Number) {
+			k.withdraw(tx, &e)
+			e.Path, e.In, e.Waits, e.Started = nil, nil, nil, false
+			k.elephants.Put(tx, all, key, e)
+		}
+	}
+	return nil
 }
 
 // confirmed lets an elephant take its path when all other switches of it have their entries.

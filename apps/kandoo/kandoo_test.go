@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/network/topology"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -87,6 +89,81 @@ func TestAnswerIsLost(t *testing.T) {
 	want("later", 1, 2)
 	if w.lost == 0 {
 		t.Error("a path that was confirmed is made again")
+	}
+}
+
+// Elephants that enter the network at a switch are forgotten with it.
+func TestForgotten(t *testing.T) {
+	w := newWorld(t, New(), 1, 1)
+	w.run(5*time.Second, alice, bob)
+	w.net.SwitchDown(1)
+	w.net.Forget(1)
+	w.net.Advance(time.Minute)
+	if r := w.net.Call(w.app, "GET /elephants", app.Request{}); strings.TrimSpace(string(r.Body)) != "[]" {
+		t.Errorf("elephants %s", r.Body)
+	}
+}
+
+// An elephant stays where it is when a switch refuses its entry, whether that is the first one or another.
+func TestFullTable(t *testing.T) {
+	for _, full := range []app.Switch{1, 4} {
+		for _, groups := range []uint64{1, 3} {
+			w := newWorld(t, New(), groups, 1)
+			w.full = full
+			w.run(6*time.Second, alice, bob)
+			if w.refused == 0 {
+				t.Errorf("switch %s has refused nothing", full)
+			}
+			if by := w.elephants(); full == 1 && by[1] || by[2] {
+				t.Errorf("elephants leave switch 1 by %v, and switch %s has no entry for them", by, full)
+			}
+		}
+	}
+}
+
+// A switch of OpenFlow 1.0 can remove the entries of a path that is cut.
+func TestWithdrawsFromOpenFlow10(t *testing.T) {
+	w := newWorld(t, New(), 1, 1)
+	w.run(5*time.Second, alice, bob)
+	w.tell("DELETE /link", topology.Link{From: app.PortOf{Switch: 2, Port: 1}, To: app.PortOf{Switch: 3, Port: 2}})
+	deleted := 0
+	for _, c := range slices.Concat(slices.Collect(maps.Values(w.waiting))...) {
+		if m, is := c.Message.(*of13.FlowMod); is && m.Command != of13.FlowAdd {
+			deleted++
+			if _, err := of10.FromV13(nil, m.Append(nil, 1)); err != nil {
+				t.Errorf("%v: %v", m, err)
+			}
+		}
+	}
+	if deleted == 0 {
+		t.Error("nothing is deleted")
+	}
+}
+
+// Two elephants have the same match, from where a host was and where it is. When one ends, the other keeps its entries.
+func TestHostMoves(t *testing.T) {
+	w := newWorld(t, New(), 1, 1)
+	for _, l := range []topology.Link{{From: app.PortOf{Switch: 1, Port: 2}, To: app.PortOf{Switch: 4, Port: 1}},
+		{From: app.PortOf{Switch: 4, Port: 1}, To: app.PortOf{Switch: 1, Port: 2}}} {
+		w.tell("DELETE /link", l) // so that both take the path by switch 2
+	}
+	m := of13.FlowMod{Priority: 1, BufferID: of13.NoBuffer, Match: perFlow(senders[bob], alice),
+		Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Outputs(1))}
+	w.switches[1].Message(0, 1, m.Append(nil, 1))
+	for i := range 80 {
+		w.run(100 * time.Millisecond)
+		for range 3 {
+			w.sendAt(senders[bob], alice, 60_000)
+			if i < 40 {
+				w.send(alice, 60_000)
+			}
+		}
+	}
+	for id := range app.Switch(3) {
+		paths := slices.DeleteFunc(flows(w.switches[id+1]), func(f of13.FlowStats) bool { return f.Priority != priority })
+		if len(paths) != 1 {
+			t.Errorf("switch %d has %d entries of paths, want one", id+1, len(paths))
+		}
 	}
 }
 

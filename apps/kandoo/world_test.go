@@ -36,7 +36,9 @@ type world struct {
 	waiting     map[app.Switch][]apptest.Sent
 	now         time.Duration
 	carried     map[app.PortOf]int
-	lost        int // so many of the next answers to barriers
+	lost        int        // so many of the next answers to barriers
+	full        app.Switch // refuses the entries of paths
+	refused     int        // by that one
 }
 
 func newWorld(t *testing.T, a *app.App, groups, seed uint64) *world {
@@ -155,6 +157,12 @@ func (w *world) step() {
 	if w.waiting[id] = w.waiting[id][1:]; len(w.waiting[id]) == 0 {
 		delete(w.waiting, id)
 	}
+	if m, is := c.Message.(*of13.FlowMod); is && id == w.full && m.Command == of13.FlowAdd && m.Priority == priority {
+		w.refused++
+		w.take(w.net.Message(id, &of13.Error{ErrType: of13.ErrTypeFlowModFailed, Code: of13.FlowModFailedTableFull,
+			Data: m.Append(nil, c.XID)}, c.XID))
+		return
+	}
 	w.switches[id].Message(w.now, 1, c.Message.Append(nil, c.XID))
 	w.events(id)
 }
@@ -177,9 +185,12 @@ func (w *world) events(id app.Switch) {
 }
 
 // send sends a frame to carol, which must arrive there, once.
-func (w *world) send(from app.MAC, size int) {
+func (w *world) send(from app.MAC, size int) { w.sendAt(senders[from], from, size) }
+
+// sendAt sends it by a port of switch 1.
+func (w *world) sendAt(port app.Port, from app.MAC, size int) {
 	frame := append(append(slices.Clone(carol[:]), from[:]...), 0x88, 0xb5)
-	w.switches[1].Frame(w.now, senders[from], append(frame, make([]byte, size-len(frame))...))
+	w.switches[1].Frame(w.now, port, append(frame, make([]byte, size-len(frame))...))
 	arrived := 0
 	for moved := true; moved; {
 		moved = false
