@@ -21,6 +21,9 @@ const (
 	// MaxFlows bounds the flow entries of a switch that are measured. Those that it reports after them are not.
 	MaxFlows = 4096
 
+	// maxTold bounds what a switch tells the root after a reply, as a transaction emits at most 1,024 messages.
+	maxTold = 512
+
 	// patience is how long a switch has to answer: to a poll, and to the barriers of a path.
 	patience = 10 * time.Second
 )
@@ -160,26 +163,33 @@ func (k *kandoo) reply(tx *app.Tx, m app.Reply) error {
 	return tx.SetTimer(m.Switch.String(), Interval, nil)
 }
 
-// tell tells the root what has changed.
+// tell tells the root what has changed. If that is too much, the rest is told after the next reply.
 func (k *kandoo) tell(tx *app.Tx, id app.Switch, r *reading, passed time.Duration) error {
 	rate := func(key string) uint64 { return uint64(float64(r.grown[key]) / passed.Seconds()) }
+	left := maxTold
+	for key := range k.raised.All(tx, id) { // at first, because this makes room for others
+		if rate(key) >= Threshold/2 {
+			continue
+		}
+		if left--; left < 0 {
+			return nil
+		}
+		k.raised.Delete(tx, id, key)
+		if err := app.Emit(tx, shrunk{key}); err != nil {
+			return err
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(r.flows)) {
 		g := r.flows[key]
 		if _, raised := k.raised.Get(tx, id, key); raised || rate(key) < Threshold {
 			continue
 		}
+		if left--; left < 0 {
+			return nil
+		}
 		k.raised.Put(tx, id, key, true)
 		g.Rate = rate(key)
 		if err := app.Emit(tx, g); err != nil {
-			return err
-		}
-	}
-	for key := range k.raised.All(tx, id) {
-		if rate(key) >= Threshold/2 {
-			continue
-		}
-		k.raised.Delete(tx, id, key)
-		if err := app.Emit(tx, shrunk{key}); err != nil {
 			return err
 		}
 	}

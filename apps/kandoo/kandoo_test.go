@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
+	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/network/topology"
 	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -164,6 +165,36 @@ func TestHostMoves(t *testing.T) {
 		if len(paths) != 1 {
 			t.Errorf("switch %d has %d entries of paths, want one", id+1, len(paths))
 		}
+	}
+}
+
+// More flows grow at once than a transaction can emit messages.
+func TestManyGrow(t *testing.T) {
+	n := apptest.New(t, New())
+	n.SwitchUp(1)
+	const parts, each = 4, 300
+	for bytes := uint64(0); bytes < 5*4*Threshold; bytes += 4 * Threshold {
+		poll := n.Advance(Interval)[0]
+		for part := range parts {
+			reply := of13.MultipartReply{Part: of13.PartFlow}
+			if part < parts-1 {
+				reply.Flags = of13.FlagMore
+			}
+			var list of13.List[of13.FlowStats]
+			for i := range each {
+				host := app.MAC{2, 0, 0, byte(part), byte(i >> 8), byte(i)}
+				list = list.With(of13.FlowStats{ByteCount: bytes, Match: perFlow(3, host)})
+			}
+			reply.Body = list
+			n.Message(1, &reply, poll.XID)
+		}
+	}
+	rows := map[string]int{}
+	for _, r := range n.Rows(Name) {
+		rows[r.Table]++
+	}
+	if rows["raised"] != parts*each || rows["elephants"] != MaxElephants {
+		t.Errorf("rows %v, want %d raised and %d elephants", rows, parts*each, MaxElephants)
 	}
 }
 
