@@ -50,10 +50,9 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	src, dst := in.EthSrc(), in.EthDst()
 	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
 		l.learn(tx, in.Switch, src, in.InPort, port, known)
-		if known { // the host has moved: its flows lead to the old port
-			tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer,
-				TableID: of13.TableAll,
-				OutPort: of13.PortAny, OutGroup: of13.GroupAny, Match: of13.Match(nil).WithEthDst(src)})
+		if known { // the host has moved: flows lead to its old port, and those from there would hide that it is back
+			l.deleteFlows(tx, in.Switch, of13.PortAny, of13.Match(nil).WithEthDst(src))
+			l.deleteFlows(tx, in.Switch, of13.PortAny, of13.Match(nil).WithInPort(port).WithEthSrc(src))
 		}
 	}
 	out, known := l.hosts.Get(tx, in.Switch, dst)
@@ -102,7 +101,14 @@ func (l *learning) portStatus(tx *app.Tx, s app.PortStatus) error {
 		}
 	}
 	l.counts.Delete(tx, s.Switch, s.Port.Port)
-	tx.FlowMod(s.Switch, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll,
-		OutPort: s.Port.Port, OutGroup: of13.GroupAny})
+	l.deleteFlows(tx, s.Switch, s.Port.Port, nil)
+	// Those from the port would hide the hosts when they are back.
+	l.deleteFlows(tx, s.Switch, of13.PortAny, of13.Match(nil).WithInPort(s.Port.Port))
 	return nil
+}
+
+// deleteFlows deletes the flows that match, and lead to a port.
+func (l *learning) deleteFlows(tx *app.Tx, id app.Switch, out app.Port, m of13.Match) {
+	tx.FlowMod(id, of13.FlowMod{Command: of13.FlowDelete, BufferID: of13.NoBuffer, TableID: of13.TableAll, OutPort: out,
+		OutGroup: of13.GroupAny, Match: m})
 }

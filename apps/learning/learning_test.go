@@ -111,12 +111,13 @@ func TestHostMoves(t *testing.T) {
 	n := network(t)
 	f := frame(broadcast, alice)
 	sent := n.PacketIn(1, 5, of13.NoBuffer, f)
-	count(t, sent, 2)
-	if m := deletion(t, sent[0]); m.OutPort != of13.PortAny ||
-		string(m.Match) != string(of13.Match(nil).WithEthDst(alice)) {
-		t.Errorf("deletes %v", m)
+	count(t, sent, 3)
+	for i, want := range []of13.Match{of13.Match(nil).WithEthDst(alice), of13.Match(nil).WithInPort(1).WithEthSrc(alice)} {
+		if m := deletion(t, sent[i]); m.OutPort != of13.PortAny || string(m.Match) != string(want) {
+			t.Errorf("deletes %v", m)
+		}
 	}
-	output(t, sent[1], 5, of13.PortFlood, of13.NoBuffer, f)
+	output(t, sent[2], 5, of13.PortFlood, of13.NoBuffer, f)
 	sent = n.PacketIn(1, 2, of13.NoBuffer, frame(alice, bob))
 	count(t, sent, 2)
 	flow(t, sent[0], 2, bob, alice, 5, of13.NoBuffer)
@@ -158,8 +159,12 @@ func TestPortGoesDown(t *testing.T) {
 			n := network(t)
 			n.PacketIn(1, 2, of13.NoBuffer, frame(broadcast, bob))
 			sent := n.Message(1, &status, 0)
-			count(t, sent, 1)
+			count(t, sent, 2)
 			if m := deletion(t, sent[0]); m.OutPort != 1 || len(m.Match) != 0 {
+				t.Errorf("deletes %v", m)
+			}
+			if m := deletion(t, sent[1]); m.OutPort != of13.PortAny ||
+				string(m.Match) != string(of13.Match(nil).WithInPort(1)) {
 				t.Errorf("deletes %v", m)
 			}
 			sent = n.PacketIn(1, 2, of13.NoBuffer, frame(alice, bob)) // forgotten
