@@ -26,7 +26,8 @@ const IdleTimeout = 30
 // Cookie is that of all flow entries of this package.
 const Cookie uint64 = 0x686676616c // "hfval"
 
-const flowPriority = 10
+// Entries with ports of TCP or UDP, and those without, which match the same packets and more.
+const flowPriority, widePriority = 10, 9
 
 // New returns the application. It needs topology and edge, before it in the list of applications.
 func New() *app.App {
@@ -102,7 +103,7 @@ func (v *valiant) hostSeen(tx *app.Tx, seen topology.HostSeen) error {
 	}
 	v.hosts.Put(tx, all, seen.MAC, seen.At)
 	if known {
-		v.deleteFlowsTo(tx, seen.MAC)
+		v.deleteFlowsOf(tx, seen.MAC)
 	}
 	return nil
 }
@@ -110,14 +111,16 @@ func (v *valiant) hostSeen(tx *app.Tx, seen topology.HostSeen) error {
 func (v *valiant) hostGone(tx *app.Tx, gone topology.HostGone) error {
 	for _, mac := range gone.Hosts {
 		v.hosts.Delete(tx, all, mac)
-		v.deleteFlowsTo(tx, mac)
+		v.deleteFlowsOf(tx, mac)
 	}
 	return nil
 }
 
-func (v *valiant) deleteFlowsTo(tx *app.Tx, host app.MAC) {
+// deleteFlowsOf deletes the flows to a host, and those from it: they would hide from topology that it is back.
+func (v *valiant) deleteFlowsOf(tx *app.Tx, host app.MAC) {
 	for id := range tx.Switches() {
 		v.deleteFlows(tx, of13.FlowMod{OutPort: of13.PortAny, Match: of13.Match(nil).WithEthDst(host)}, id)
+		v.deleteFlows(tx, of13.FlowMod{OutPort: of13.PortAny, Match: of13.Match(nil).WithEthSrc(host)}, id)
 	}
 }
 
@@ -175,14 +178,19 @@ func (v *valiant) network(tx *app.Tx) (*paths.Graph, error) {
 	return g, nil
 }
 
-// install puts the flow of a packet into the switches of a path, at whose end is a host, and sends the packet along.
+// install puts the flow of a packet into the switches of a path, at whose end is a host, and sends the packet along. It
+// drops a packet that has no flow.
 func (v *valiant) install(tx *app.Tx, in app.PacketIn, path []paths.Link, to app.PortOf) {
-	match, entry := matchFlow(in.Data), in.InPort
+	match, priority, ok := matchFlow(in.Data)
+	if !ok {
+		return
+	}
+	entry := in.InPort
 	forward := func(id app.Switch, out app.Port) {
 		if out == entry {
 			out = of13.PortInPort // else a switch sends nothing back
 		}
-		tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: flowPriority,
+		tx.FlowMod(id, of13.FlowMod{Command: of13.FlowAdd, Cookie: Cookie, Priority: priority,
 			IdleTimeout: IdleTimeout, BufferID: of13.NoBuffer, Match: match.WithInPort(entry),
 			Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).Output(out, 0))})
 	}

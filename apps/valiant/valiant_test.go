@@ -151,6 +151,13 @@ func udp(src, dst app.MAC, port uint16) []byte {
 	return append(f, 0, 80, 0, 12, 0, 0, 'p', 'a', 'y', 'l')
 }
 
+// ping is a packet of another protocol.
+func ping(src, dst app.MAC) []byte {
+	f := udp(src, dst, 1)
+	f[23] = 1 // ICMP
+	return f
+}
+
 // announce is a gratuitous ARP request.
 func announce(host app.MAC) []byte {
 	f := append(append(append([]byte(nil), broadcast[:]...), host[:]...), 8, 6, 0, 1, 8, 0, 6, 4, 0, 1)
@@ -212,6 +219,21 @@ func TestFlowsSpread(t *testing.T) {
 	}
 }
 
+// A host that has sent a ping has its other flows spread as well.
+func TestFlowsSpreadAfterPing(t *testing.T) {
+	n := diamond(t)
+	n.host(aliceAt, ping(alice, bob))
+	clear(n.carried)
+	for port := range uint16(100) {
+		n.host(aliceAt, udp(alice, bob, port))
+	}
+	for _, way := range []app.PortOf{at(2, 2), at(3, 2), at(6, 2)} {
+		if n.carried[way] == 0 {
+			t.Errorf("no flow takes the way of %v: %v", way, n.carried)
+		}
+	}
+}
+
 // When a link goes down, flows take other ways at once, and use it again when it is back.
 func TestLinkDown(t *testing.T) {
 	n := diamond(t)
@@ -252,6 +274,34 @@ func TestHostMoves(t *testing.T) {
 	n.advance(topology.Settle)
 	n.host(moved, announce(bob))
 	if got := n.host(aliceAt, udp(alice, bob, 1)); len(got) != 1 || got[moved] != 1 {
+		t.Errorf("arrived at %v", got)
+	}
+}
+
+// A host that moves and comes back, while its flow is in the switches, is found as well.
+func TestHostMovesBack(t *testing.T) {
+	n := diamond(t)
+	n.host(aliceAt, udp(alice, bob, 1))
+	n.advance(topology.Settle)
+	n.host(at(5, 7), announce(alice))
+	n.advance(2 * topology.Settle)
+	n.host(aliceAt, udp(alice, bob, 1))
+	if got := n.host(bobAt, udp(bob, alice, 1)); got[aliceAt] != 1 {
+		t.Errorf("arrived at %v", got)
+	}
+}
+
+// So is one whose link was down.
+func TestHostLinkFlaps(t *testing.T) {
+	n := diamond(t)
+	n.host(aliceAt, udp(alice, bob, 1))
+	for _, up := range []bool{false, true} {
+		n.switches[1].SetPortLive(time.Second, aliceAt.Port, up)
+		n.settle()
+		n.advance(2 * topology.Settle)
+	}
+	n.host(aliceAt, udp(alice, bob, 1))
+	if got := n.host(bobAt, udp(bob, alice, 1)); got[aliceAt] != 1 {
 		t.Errorf("arrived at %v", got)
 	}
 }
@@ -304,11 +354,13 @@ func TestLevels(t *testing.T) {
 
 func TestMatchFlow(t *testing.T) {
 	for want, frame := range map[string][]byte{
-		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800,ip_proto=17,ipv4_src=10.0.0.10,ipv4_dst=10.0.0.11,udp_src=7,udp_dst=80": udp(alice, bob, 7),
-		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800":                                                                        udp(alice, bob, 7)[:36],
-		"any": []byte("short"),
+		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800,ip_proto=17,ipv4_src=10.0.0.10,ipv4_dst=10.0.0.11,udp_src=7,udp_dst=80 10 true": udp(alice, bob, 7),
+		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800,ip_proto=17 9 true":                                                             udp(alice, bob, 7)[:36],
+		"eth_dst=02:00:00:00:00:0b,eth_src=02:00:00:00:00:0a,eth_type=0x800,ip_proto=1 9 true":                                                              ping(alice, bob),
+		"eth_dst=ff:ff:ff:ff:ff:ff,eth_src=02:00:00:00:00:0a,eth_type=0x806 9 true":                                                                         announce(alice),
+		"any 0 false": []byte("short"),
 	} {
-		if got := fmt.Sprint(matchFlow(frame)); got != want {
+		if got := fmt.Sprintln(matchFlow(frame)); got != want+"\n" {
 			t.Errorf("%x: flow %s, want %s", frame, got, want)
 		}
 	}
