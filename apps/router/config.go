@@ -50,6 +50,15 @@ func parse(r app.Request) (c Config, err error) {
 			seen[a.Masked()] = true
 		}
 	}
+	for i := range c.Interfaces {
+		at := &c.Interfaces[i]
+		for _, a := range at.Addresses {
+			if by, source := c.interfaceOf(a.Addr()); by != at || source != a.Addr() {
+				return c, fmt.Errorf("interface %q: address %v is in the smaller subnet of %v: use one that is not",
+					at.Name, a, source)
+			}
+		}
+	}
 	for _, r := range c.Routes {
 		if _, source := c.interfaceOf(r.Via); !source.IsValid() || source == r.Via || !r.Prefix.IsValid() ||
 			r.Prefix != r.Prefix.Masked() || seen[r.Prefix] || r.Via.BitLen() != r.Prefix.Addr().BitLen() {
@@ -86,10 +95,26 @@ func (c *Config) interfaceOf(host netip.Addr) (at *Interface, source netip.Addr)
 	return at, source
 }
 
-// lookup returns the next hop for a destination, and the addresses around that with the same one. The next hop for an
-// address of the router is this address.
+// local are the addresses from and to which a router forwards nothing (RFC 1812, section 5.3.7, and RFC 4291, section
+// 2.5).
+var local = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/4"), netip.MustParsePrefix("255.255.255.255/32"),
+	netip.MustParsePrefix("::/127"), netip.MustParsePrefix("fe80::/10"), netip.MustParsePrefix("ff00::/8"),
+}
+
+// forwards reports whether a router forwards from and to an address.
+func forwards(a netip.Addr) bool {
+	return !slices.ContainsFunc(local, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// lookup returns the next hop for a destination, and the addresses around that with the same one, to which packets are
+// forwarded. The next hop for an address of the router is this address.
 func (c *Config) lookup(to netip.Addr) (next netip.Addr, block netip.Prefix, ok bool) {
 	routes := slices.Clone(c.Routes)
+	for _, p := range local {
+		routes = append(routes, packet.Route{Prefix: p})
+	}
 	for _, i := range c.Interfaces {
 		for _, a := range i.Addresses {
 			routes = append(routes, packet.Route{Prefix: a.Masked()},

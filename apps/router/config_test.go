@@ -29,6 +29,7 @@ func TestConfig(t *testing.T) {
 		`"mac":"02:01:00:00:00:01",=>`:                       `interface "lan": there is no mac: use`,
 		`"10.0.2.1/24"=>"10.0.1.9/24"`:                       `interface "wan": address 10.0.1.9/24: use`,
 		`"10.0.2.1/24"=>"224.0.0.1/24"`:                      `address 224.0.0.1/24`,
+		`"10.0.2.1/24"=>"10.0.1.9/16"`:                       `"wan": address 10.0.1.9/16 is in the smaller subnet of 10.0.1.1: use`,
 		`"10.0.2.1/24"=>"10.0.2.1"`:                          "not valid",
 		`"via":"10.0.2.2"=>"via":"10.0.3.2"`:                 `route to 0.0.0.0/0 via 10.0.3.2: use`,
 		`"via":"10.0.2.2"=>"via":"10.0.2.1"`:                 `via 10.0.2.1: use`,

@@ -144,7 +144,7 @@ func (r *router) packetIn(tx *app.Tx, in app.PacketIn) error {
 		return r.heard(tx, &in, &c, i, n)
 	}
 	p, ok := packet.ParseIP(in.Data)
-	if !ok || p.Dst != app.MAC(i.MAC) || p.To.IsMulticast() {
+	if !ok || p.Dst != app.MAC(i.MAC) {
 		return nil
 	}
 	next, block, ok := c.lookup(p.To)
@@ -152,12 +152,15 @@ func (r *router) packetIn(tx *app.Tx, in app.PacketIn) error {
 	switch {
 	case c.own(p.To):
 		reply = p.Local()
+	case !forwards(p.From) || !forwards(p.To):
+		return nil
 	case p.TTL <= 1:
 		reply = p.Error(packet.TimeExceeded, c.source(p.From))
 	case !ok:
 		reply = p.Error(packet.NoRoute, c.source(p.From))
 	default:
-		return r.forward(tx, &in, &c, next, packet.To(of13.Match(nil).WithInPort(in.InPort).WithEthDst(p.Dst), block))
+		m := of13.Match(nil).WithInPort(in.InPort).WithEthDst(p.Dst).WithNoVLAN()
+		return r.forward(tx, &in, &c, next, packet.To(m, block))
 	}
 	send(tx, in.Switch, of13.PortController, reply, of13.Actions(nil).Outputs(in.InPort))
 	return nil

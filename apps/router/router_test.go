@@ -3,6 +3,7 @@ package router
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +295,43 @@ func TestConfigurationChanges(t *testing.T) {
 	w.put("{}")
 	if frames := w.send(alice.port, request); len(frames) > 0 {
 		t.Errorf("without a configuration, the switch transmits %v", frames)
+	}
+}
+
+// Packets from or to addresses of one link are not forwarded, also if there is a flow entry for a default route.
+func TestLocalAddresses(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(strings.Replace(configuration, `"2001:db8:9::/48"`, `"::/0"`, 1))
+	for _, far := range []string{"192.0.2.1", "0.255.0.1", "2001:db8:9::1", "8000::1"} {
+		request := ping(alice.mac, lan, alice.ip[strings.Count(far, "::")], netip.MustParseAddr(far), 9)
+		w.answers(bob, w.send(alice.port, request))
+		w.send(alice.port, request)
+	}
+	for _, to := range []string{"169.254.1.1", "127.0.0.1", "224.0.0.9", "255.255.255.255", "0.0.0.1", "fe80::2", "::1"} {
+		from := alice.ip[strings.Count(to, "::")]
+		if frames := w.send(alice.port, ping(alice.mac, lan, from, netip.MustParseAddr(to), 9)); len(frames) > 0 {
+			t.Errorf("to %s: %v", to, frames)
+		}
+	}
+	w.put(configuration)
+	for _, from := range []string{"169.254.1.1", "127.0.0.1", "fe80::2", "::1"} {
+		to := bob.ip[strings.Count(from, "::")]
+		if frames := w.send(alice.port, ping(alice.mac, lan, netip.MustParseAddr(from), to, 9)); len(frames) > 0 {
+			t.Errorf("from %s: %v", from, frames)
+		}
+	}
+}
+
+// A frame with a tag is not for the router, also if there is a flow entry for its destination.
+func TestTagged(t *testing.T) {
+	w := newWorld(t, 1)
+	w.put(configuration)
+	request := ping(alice.mac, lan, alice.ip[0], bob.ip[0], 9)
+	w.answers(bob, w.send(alice.port, request))
+	w.send(alice.port, request)
+	tagged := slices.Concat(request[:12], []byte{0x81, 0, 0, 7}, request[12:])
+	if frames := w.send(alice.port, tagged); len(frames) > 0 {
+		t.Errorf("the switch transmits %v", frames)
 	}
 }
 
