@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/token"
 	"go/types"
 	"strings"
 )
@@ -9,6 +10,9 @@ import (
 // eval returns the source text of an expression in terms of the message and the application. Methods of the message are
 // taken to depend on it only.
 func (u *uses) eval(e ast.Expr, s *scope) value {
+	if u.mayPanic(e) {
+		return unknown("%s may panic, unless the handler has checked it before", types.ExprString(e))
+	}
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		return value{text: e.Value}
@@ -30,6 +34,41 @@ func (u *uses) eval(e ast.Expr, s *scope) value {
 		return u.literal(e, s)
 	}
 	return unknown("%s is too difficult", types.ExprString(e))
+}
+
+// mayPanic reports whether an expression, without its parts, panics for some values.
+func (u *uses) mayPanic(e ast.Expr) bool {
+	constant := func(e ast.Expr) bool { return u.p.TypesInfo.Types[e].Value != nil }
+	switch e := e.(type) {
+	case *ast.IndexExpr:
+		switch u.underlying(e.X).(type) {
+		case *types.Map:
+			return false
+		case *types.Array:
+			return !constant(e.Index)
+		}
+		return true
+	case *ast.SelectorExpr:
+		_, pointer := u.underlying(e.X).(*types.Pointer)
+		return pointer && !u.ofApplication(e.X)
+	case *ast.BinaryExpr:
+		return (e.Op == token.QUO || e.Op == token.REM) && !constant(e.Y)
+	case *ast.CallExpr:
+		_, array := u.underlying(e.Fun).(*types.Array)
+		if array && len(e.Args) == 1 { // a conversion
+			_, slice := u.underlying(e.Args[0]).(*types.Slice)
+			return slice
+		}
+	}
+	return false
+}
+
+// underlying returns what the type of an expression is; nil if it has none, as a package.
+func (u *uses) underlying(e ast.Expr) types.Type {
+	if t := u.p.TypesInfo.TypeOf(e); t != nil {
+		return t.Underlying()
+	}
+	return nil
 }
 
 // join joins texts and expressions.
@@ -71,7 +110,7 @@ func (u *uses) selector(e *ast.SelectorExpr, s *scope) value {
 		if name, ok := u.p.TypesInfo.Uses[id].(*types.PkgName); ok {
 			switch u.p.TypesInfo.Uses[e.Sel].(type) {
 			case *types.Const, *types.TypeName, *types.Func:
-				u.imports[id.Name] = name.Imported().Path()
+				u.imports[importOf{id.Name, name.Imported().Path()}] = true
 				return value{text: id.Name + "." + e.Sel.Name}
 			}
 			return unknown("%s is a variable of another package", types.ExprString(e))
@@ -91,7 +130,7 @@ func (u *uses) ofApplication(e ast.Expr) bool {
 	return ok && u.isApplication(u.p.TypesInfo.ObjectOf(id))
 }
 
-// pure are packages whose functions depend on their arguments only.
+// pure are packages whose functions depend on their arguments only. Those whose names begin with Must may panic.
 var pure = []string{"bytes", "cmp", "encoding/binary", "net/netip", "strconv", "strings", "path"}
 
 func (u *uses) callValue(e *ast.CallExpr, s *scope) value {
@@ -126,7 +165,7 @@ func (u *uses) isMethodOfApplication(f ast.Expr) bool {
 
 func isPure(f *types.Func) bool {
 	for _, path := range pure {
-		if f.Pkg() != nil && f.Pkg().Path() == path {
+		if f.Pkg() != nil && f.Pkg().Path() == path && !strings.HasPrefix(f.Name(), "Must") {
 			return true
 		}
 	}

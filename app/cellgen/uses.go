@@ -20,11 +20,14 @@ func unknown(format string, args ...any) value { return value{why: fmt.Sprintf(f
 // uses is what a handler uses.
 type uses struct {
 	p       *pkg
-	imports map[string]string // paths of packages that texts may have, by their names in the source
+	imports map[importOf]bool // that texts may have
 	needs   []need
 	wholes  []whole
 	stack   []*ast.FuncDecl // calls that are followed
 }
+
+// importOf is a package by its name in the source.
+type importOf struct{ name, path string }
 
 // need is a cell: a table and a key.
 type need struct{ table, key string }

@@ -2,7 +2,10 @@
 package odd
 
 import (
+	"net/netip"
+
 	"github.com/holdfast-sdn/holdfast/app"
+	v13 "github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 type odd struct {
@@ -26,7 +29,71 @@ func New() *app.App {
 	app.Handle(a, o.variableCells, o.variable)
 	app.Handle(a, o.changedCells, o.changed)
 	app.Handle(a, o.breaksCells, o.breaks)
+	app.HandleEmitted(a, o.indexCells, o.index)
+	app.HandleEmitted(a, o.arrayCells, o.array)
+	app.HandleEmitted(a, o.nextCells, o.next)
+	app.HandleEmitted(a, o.divideCells, o.divide)
+	app.HandleEmitted(a, o.convertCells, o.convert)
+	app.HandleEmitted(a, o.parseCells, o.parse)
+	app.HandleEmitted(a, o.renamedCells, o.renamed)
 	return a
+}
+
+// hop has fields that a handler has to check, as the next ones do.
+type hop struct {
+	List []uint32
+	Next *hop
+	Of   uint32
+	Hash []byte
+	Text string
+	MAC  [6]byte
+}
+
+func (o *odd) index(tx *app.Tx, m hop) error {
+	if len(m.List) > 0 {
+		o.rows.Put(tx, m.List[0], 1)
+	}
+	return nil
+}
+
+// array checks nothing: there is such an element.
+func (o *odd) array(tx *app.Tx, m hop) error {
+	o.rows.Put(tx, uint32(m.MAC[0]), 1)
+	return nil
+}
+
+func (o *odd) next(tx *app.Tx, m hop) error {
+	if m.Next != nil {
+		o.rows.Put(tx, m.Next.Of, 1)
+	}
+	return nil
+}
+
+func (o *odd) divide(tx *app.Tx, m hop) error {
+	if m.Of > 0 {
+		o.rows.Put(tx, 100/m.Of, 1)
+	}
+	return nil
+}
+
+func (o *odd) convert(tx *app.Tx, m hop) error {
+	if len(m.Hash) >= 4 {
+		o.names.Put(tx, string([4]byte(m.Hash)[0]), 1)
+	}
+	return nil
+}
+
+func (o *odd) parse(tx *app.Tx, m hop) error {
+	if m.Text != "" {
+		o.names.Put(tx, netip.MustParseAddr(m.Text).String(), 1)
+	}
+	return nil
+}
+
+// renamed has a message of a package that has another name here.
+func (o *odd) renamed(tx *app.Tx, m v13.PortDesc) error {
+	o.rows.Put(tx, uint32(m.Port), 1)
+	return nil
 }
 
 // loop uses a variable that is set again after it was copied.

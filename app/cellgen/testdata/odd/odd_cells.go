@@ -4,6 +4,7 @@ package odd
 
 import (
 	"github.com/holdfast-sdn/holdfast/app"
+	v13 "github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // loopCells is the map function of loop.
@@ -39,4 +40,39 @@ func (o *odd) changedCells(_ app.FlowRemoved) app.Cells {
 // breaksCells is the map function of breaks.
 func (o *odd) breaksCells(_ app.Timer) app.Cells {
 	return app.Whole(o.names)
+}
+
+// indexCells is the map function of index.
+func (o *odd) indexCells(_ hop) app.Cells {
+	return app.Whole(o.rows)
+}
+
+// arrayCells is the map function of array.
+func (o *odd) arrayCells(m hop) app.Cells {
+	return app.Need(o.rows.Cell(uint32(m.MAC[0])))
+}
+
+// nextCells is the map function of next.
+func (o *odd) nextCells(_ hop) app.Cells {
+	return app.Whole(o.rows)
+}
+
+// divideCells is the map function of divide.
+func (o *odd) divideCells(_ hop) app.Cells {
+	return app.Whole(o.rows)
+}
+
+// convertCells is the map function of convert.
+func (o *odd) convertCells(_ hop) app.Cells {
+	return app.Whole(o.names)
+}
+
+// parseCells is the map function of parse.
+func (o *odd) parseCells(_ hop) app.Cells {
+	return app.Whole(o.names)
+}
+
+// renamedCells is the map function of renamed.
+func (o *odd) renamedCells(m v13.PortDesc) app.Cells {
+	return app.Need(o.rows.Cell(uint32(m.Port)))
 }
