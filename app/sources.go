@@ -24,8 +24,8 @@ const (
 // Sources has the Ethernet addresses of the hosts that have sent packets, and the port where each was seen last. It is
 // the part of an application that hosts can fill, since one host can send from any number of addresses. So it has
 // bounds, for each port too: a host that fills its port takes no place of others. At a bound, addresses that were not
-// seen for SourceAge are forgotten, at most once a minute, and without any a further address is not learned. What is
-// known of one port can be forgotten in one transaction.
+// seen for SourceAge are forgotten, at most once a minute: those at the port if it is full, otherwise those at all. If
+// there are none, a further address is not learned. What is known of one port can be forgotten in one transaction.
 //
 // K is what it is divided by: the switch, or a number of the application's choice.
 type Sources[K Key] struct {
@@ -46,7 +46,7 @@ type crowd struct {
 	_        struct{} `cbor:",toarray"`
 	Hosts    uint64
 	Ports    uint64 // of all: ports with any
-	Searched int64  // of all: the minute of the last search for old ones
+	Searched int64  // the minute of the last search for old ones
 }
 
 // Sighting is what Sources.See did.
@@ -88,7 +88,7 @@ func (s Sources[K]) See(tx *Tx, k K, host MAC, at PortOf) (seen Sighting) {
 		s.Forget(tx, k, host)
 	}
 	if !s.room(tx, k, at) {
-		seen.Forgotten = s.search(tx, k, minute)
+		seen.Forgotten = s.search(tx, k, at, minute)
 		if seen.Learned = len(seen.Forgotten) > 0 && s.room(tx, k, at); !seen.Learned {
 			return seen
 		}
@@ -131,16 +131,20 @@ func (s Sources[K]) count(tx *Tx, k K, at PortOf, more int) {
 	s.counts.Put(tx, k, at, here)
 }
 
-// search forgets old addresses, wherever they are, unless it was called lately.
-func (s Sources[K]) search(tx *Tx, k K, minute int64) (gone []MAC) {
-	all, _ := s.counts.Get(tx, k, PortOf{})
-	if minute < all.Searched+int64(sourcesSearched/time.Minute) {
+// search forgets old addresses unless it did so lately: those at a port if that is full, otherwise those at all ports.
+func (s Sources[K]) search(tx *Tx, k K, at PortOf, minute int64) (gone []MAC) {
+	everywhere := PortOf{}
+	if here, _ := s.counts.Get(tx, k, at); here.Hosts < s.perPort {
+		at = everywhere
+	}
+	c, _ := s.counts.Get(tx, k, at)
+	if minute < c.Searched+int64(sourcesSearched/time.Minute) {
 		return nil
 	}
-	all.Searched = minute
-	s.counts.Put(tx, k, PortOf{}, all)
+	c.Searched = minute
+	s.counts.Put(tx, k, at, c)
 	for host, p := range s.places.All(tx, k) {
-		if minute-p.Minute > int64(SourceAge/time.Minute) {
+		if minute-p.Minute > int64(SourceAge/time.Minute) && (at == everywhere || at == p.At) {
 			if gone = append(gone, host); len(gone) == sourcesForgotten {
 				break
 			}

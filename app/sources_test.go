@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -75,7 +76,7 @@ func TestSources(t *testing.T) {
 		c := newCrowded(t)
 		model := map[int]app.Port{}
 		seen := map[int]time.Duration{}
-		var now, searched time.Duration = 0, -time.Hour
+		now, searched := time.Duration(0), map[app.Port]time.Duration{} // 0: at all ports
 		perPort := func() map[app.Port]int {
 			n := map[app.Port]int{}
 			for _, p := range model {
@@ -88,11 +89,8 @@ func TestSources(t *testing.T) {
 			case 0:
 				p := app.Port(rapid.IntRange(1, 6).Draw(rt, "port"))
 				c.portDown(p)
-				for h, at := range model {
-					if at == p {
-						delete(model, h)
-					}
-				}
+				maps.DeleteFunc(model, func(_ int, at app.Port) bool { return at == p })
+				delete(searched, p)
 			case 1:
 				d := time.Duration(rapid.IntRange(1, 70).Draw(rt, "minutes")) * time.Minute
 				c.net.Advance(d)
@@ -100,19 +98,26 @@ func TestSources(t *testing.T) {
 			default:
 				h, p := rapid.IntRange(1, 40).Draw(rt, "host"), app.Port(rapid.IntRange(1, 6).Draw(rt, "port"))
 				was, known := model[h]
+				by := app.Port(0)
+				if n := perPort()[p]; n == 4 {
+					by = p
+				}
 				s := c.see(h, p)
 				if s.Known != known || known && s.Was != at(was) {
 					rt.Fatalf("host %d: %+v, and it was at %d, %v", h, s, was, known)
 				}
 				for _, gone := range s.Forgotten {
 					g := int(gone[4])<<8 | int(gone[5])
-					if _, there := model[g]; !there || now-seen[g] <= app.SourceAge || now-searched < time.Minute {
-						rt.Fatalf("host %d is forgotten, last seen %v ago, after %v", g, now-seen[g], now-searched)
+					last, before := searched[by]
+					if of, there := model[g]; !there || now-seen[g] <= app.SourceAge || before && now-last < time.Minute ||
+						by > 0 && of != by {
+						rt.Fatalf("host %d of port %d is forgotten, last seen %v ago, after %v at %d", g, of,
+							now-seen[g], last, by)
 					}
 					delete(model, g)
 				}
 				if len(s.Forgotten) > 0 {
-					searched = now
+					searched[by] = now
 				}
 				n := perPort()
 				if delete(model, h); s.Learned {
@@ -162,6 +167,19 @@ func TestSourcesShares(t *testing.T) {
 		if s := c.see(i, app.Port(1+min(i/2, 4))); !s.Learned {
 			t.Errorf("address %d of 12: %+v", i, s)
 		}
+	}
+}
+
+// A host that fills its port takes no place of a silent one at another port.
+func TestFullPortForgetsItsOwn(t *testing.T) {
+	c := newCrowded(t)
+	c.see(1, 1)
+	c.net.Advance(2 * app.SourceAge)
+	for n := range 5 {
+		c.see(100+n, 2)
+	}
+	if s := c.see(1, 1); !s.Known {
+		t.Error("the host at port 1 was forgotten because port 2 is full")
 	}
 }
 
