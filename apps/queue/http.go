@@ -86,8 +86,14 @@ func (q *queues) create(tx *app.Tx, r app.Request) (app.Response, error) {
 	if errors.As(err, &no) {
 		err = full("%s", no)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		q.queues.Put(tx, name, Status{})
+		err = app.Emit(tx, opened{name})
+	case errors.Is(err, app.ErrLate):
+		if err = app.Emit(tx, gone{name}); err == nil {
+			err = app.Refuse(http.StatusServiceUnavailable, "the names of queues are not available: try again")
+		}
 	}
 	return app.Respond(nil, err)
 }

@@ -69,10 +69,11 @@ type Client struct {
 	Holds uint64 `json:"holds"` // the last of them, which it has not acknowledged; 0: none
 }
 
-// open asks for room for a queue. gone gives it back.
+// open asks for room for a queue. opened says that the queue uses it, gone that it does not.
 type (
-	open struct{ Queue string }
-	gone struct{ Queue string }
+	open   struct{ Queue string }
+	opened struct{ Queue string }
+	gone   struct{ Queue string }
 )
 
 // all is the key of the names.
@@ -99,6 +100,7 @@ func New() *app.App {
 		clients: app.NewMap[string, string, Client](a, "clients", app.Sharded),
 	}
 	app.HandleCall(a, func(open) app.Cells { return app.Need(q.names.Cell(all)) }, q.open)
+	app.HandleEmitted(a, func(opened) app.Cells { return app.Need(q.names.Cell(all)) }, q.opened)
 	app.HandleEmitted(a, func(gone) app.Cells { return app.Need(q.names.Cell(all)) }, q.gone)
 	app.Handle(a, func(t app.Timer) app.Cells { return q.of(string(t.Data)) }, q.expire)
 	q.routes(a)
@@ -123,6 +125,12 @@ func (q *queues) open(tx *app.Tx, m open) (bool, error) {
 	}
 	q.names.Put(tx, all, m.Queue, true)
 	return true, nil
+}
+
+// opened keeps the name of a queue whose room another request has given back, which got it too late.
+func (q *queues) opened(tx *app.Tx, m opened) error {
+	q.names.Put(tx, all, m.Queue, true)
+	return nil
 }
 
 func (q *queues) gone(tx *app.Tx, m gone) error {

@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -215,5 +216,50 @@ func TestBounds(t *testing.T) {
 	s.call("DELETE /{queue}", "q", nil)
 	if status, text := s.call("PUT /{queue}", "more", nil); status != http.StatusNoContent {
 		t.Errorf("PUT when there is room: %d %q", status, text)
+	}
+}
+
+// unanswered is a test in which a call that is not answered panics.
+type unanswered struct{ *testing.T }
+
+func (u unanswered) Fatalf(string, ...any) { panic(u) }
+
+// create sends a request to create a queue, and reports whether it is answered at once.
+func (s *site) create(queue string) (answered bool) {
+	defer func() { answered = recover() == nil }()
+	s.call("PUT /{queue}", queue, nil)
+	return true
+}
+
+// A queue that is not created, because the actor of the names answers late, has no name there, and one that is has.
+func TestLateCreation(t *testing.T) {
+	for name, again := range map[string]bool{"once": false, "again meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(unanswered{t}, 3)
+			s.net.Delay()
+			queue := "q"
+			for s.create(queue) { // it is in the group of the names
+				queue += "q"
+			}
+			if s.net.Advance(600 * time.Millisecond); again {
+				s.create(queue)
+			}
+			s.net.Advance(600 * time.Millisecond)
+			for s.net.Waiting() > 0 {
+				s.net.Deliver(0)
+			}
+			names, queues := map[string]bool{}, map[string]bool{}
+			for _, r := range s.net.Rows(Name) {
+				switch r.Table {
+				case "names":
+					names[r.Field.S] = true
+				case "queues":
+					queues[r.Cell.S] = true
+				}
+			}
+			if !maps.Equal(names, queues) || queues[queue] != again {
+				t.Errorf("the names are %v, and the queues %v", names, queues)
+			}
+		})
 	}
 }
