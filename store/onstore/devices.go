@@ -3,7 +3,9 @@ package onstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/store"
@@ -174,6 +176,9 @@ func (d *devices) index(ctx context.Context, ip, key string) error {
 		row, err := d.get(ctx, store.Op{Kind: store.Get, Table: ipTable, Key: ip})
 		if err != nil {
 			return err
+		}
+		if row != nil && slices.Contains(strings.Split(text(row, store.DefaultColumn), ","), key) {
+			return nil // it had the address before
 		}
 		o, err := listed(ip, key, row)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -239,6 +240,24 @@ func TestDevices(t *testing.T) {
 			if got := fmt.Sprint(row); err != nil || len(row.Columns) == 0 {
 				t.Errorf("the device of %v is %s, %v", ip(n), got, err)
 			}
+		}
+	})
+}
+
+// A host that has two addresses, and tells now one and now the other, is listed once for each.
+func TestTwoAddresses(t *testing.T) {
+	each(t, "devices", func(t *testing.T, s *one, a, _ App) {
+		for i := range byte(6) {
+			p := toHost(1, 2)
+			p.From = ip(10 + i%2)
+			handle(t, a, p)
+		}
+		row, err := s.Get(t.Context(), ipTable, ip(10).String(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list := text(&row, store.DefaultColumn); strings.Contains(list, ",") {
+			t.Errorf("one host has the address, and the list is %s", list)
 		}
 	})
 }
