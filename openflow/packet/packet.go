@@ -54,9 +54,10 @@ func Parse(b []byte) (p Packet, ok bool) {
 	p = Packet{Dst: of13.MAC(b[0:6]), Src: of13.MAC(b[6:12]), Type: binary.BigEndian.Uint16(b[12:])}
 	switch {
 	case p.Type == ARP && len(b) >= etherLen+arpLen && string(b[etherLen:arpSender-2]) == arpOfIPv4:
-		p.ARP = binary.BigEndian.Uint16(b[etherLen+6:])
-		p.From = netip.AddrFrom4([4]byte(b[arpSender+6:]))
-		p.To = netip.AddrFrom4([4]byte(b[arpSender+16:]))
+		if p.ARP = binary.BigEndian.Uint16(b[etherLen+6:]); p.ARP != 0 { // else it would look like IPv4
+			p.From = netip.AddrFrom4([4]byte(b[arpSender+6:]))
+			p.To = netip.AddrFrom4([4]byte(b[arpSender+16:]))
+		}
 	case p.Type == IPv4 && len(b) >= etherLen+ipv4Len && b[etherLen]>>4 == 4:
 		p.From, p.To = netip.AddrFrom4([4]byte(b[ipv4Source:])), netip.AddrFrom4([4]byte(b[ipv4Source+4:]))
 	}
