@@ -1,7 +1,9 @@
 // Package balancer distributes what is sent to virtual addresses over servers, in turn: the load balancer of Botelho et
 // al. (section VI), as handlers. It answers requests of ARP for these addresses, and installs flows. Other packets are
 // left to an application that forwards. It is for one switch, at whose ports the servers are. A flow that goes on keeps
-// its server, also when that is removed. Package store/onstore has it as a client of the store.
+// its server, also when that is removed, but a host that moves to another port may get another one. The host no longer
+// hears a server that has said nothing for ten times IdleTimeout. Package store/onstore has it as a client of the
+// store.
 //
 //	PUT, GET, DELETE /apps/balancer/{address}: {"mac": "…", "servers": [{"address": "…", "mac": "…", "port": 2}]}
 package balancer
@@ -21,7 +23,8 @@ import (
 // Name is the name of the application.
 const Name = "balancer"
 
-// Priority is that of its flows, and IdleTimeout how long they stay without packets, in seconds.
+// Priority is that of its flows. Those to a server stay for IdleTimeout without packets, in seconds, and those back for
+// ten times that.
 const (
 	Priority    = 20
 	IdleTimeout = 30
@@ -90,9 +93,9 @@ func (b *balancer) packetIn(tx *app.Tx, in app.PacketIn) error {
 	s := v.Servers[v.Chosen%uint64(len(v.Servers))]
 	v.Chosen++
 	b.virtual.Put(tx, at, v)
-	to, back := p.Redirect(in.InPort, &packet.Server{Address: s.Address, MAC: parse(s.MAC), Port: s.Port})
+	to, back := p.Redirect(in.InPort, &packet.Server{Address: s.Address, MAC: parse(s.MAC), Port: s.Port}, IdleTimeout)
 	for _, e := range []packet.Entry{back, to} { // so that what the server answers finds its way
-		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: Priority, IdleTimeout: IdleTimeout,
+		tx.FlowMod(in.Switch, of13.FlowMod{Command: of13.FlowAdd, Priority: Priority, IdleTimeout: e.IdleTimeout,
 			BufferID: of13.NoBuffer, Match: e.Match, Instructions: of13.Instructions(nil).Apply(e.Actions)})
 	}
 	out.InPort, out.Actions = in.InPort, to.Actions

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
+	"github.com/holdfast-sdn/holdfast/lab/vswitch"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 )
@@ -45,7 +48,6 @@ func TestBalancer(t *testing.T) {
 		for id := range 3 {
 			net.SwitchUp(app.Switch(id + 1))
 		}
-		vip := netip.MustParseAddr("10.0.0.100")
 		if got := net.PacketIn(1, 1, of13.NoBuffer, frame(1, false, vip)); len(got) > 0 {
 			t.Errorf("nobody has the address, and a switch gets %v", got)
 		}
@@ -80,6 +82,73 @@ func TestBalancer(t *testing.T) {
 		if got := net.PacketIn(1, 1, of13.NoBuffer, frame(1, false, vip)); len(got) > 0 {
 			t.Errorf("the address is removed, and a switch gets %v", got)
 		}
+	}
+}
+
+// flow is host 1, at a port of a switch that executes its commands, and server 2 at port 2.
+type flow struct {
+	net    *apptest.Net
+	device *vswitch.Switch
+	now    time.Duration
+}
+
+var vip = netip.MustParseAddr("10.0.0.100")
+
+func newFlow(t *testing.T) *flow {
+	a := New()
+	f := &flow{net: apptest.New(t, a), device: vswitch.New(vswitch.Config{DatapathID: 1, Ports: vswitch.Ports(1, 4)})}
+	f.device.Open(0, 1)
+	f.device.Take(1)
+	f.do(f.net.SwitchUp(1))
+	one := body[:strings.Index(body, ",{")] + "]}"
+	if status, text := call(f.net, a, "PUT", vip.String(), one); status != http.StatusNoContent {
+		t.Fatal(status, text)
+	}
+	return f
+}
+
+func (f *flow) do(sent []apptest.Sent) {
+	for _, c := range sent {
+		f.device.Message(f.now, 1, c.Message.Append(nil, c.XID))
+	}
+}
+
+// send sends a frame into a port, and returns the ports by which it leaves.
+func (f *flow) send(in app.Port, data string) (by []app.Port) {
+	f.device.Frame(f.now, in, []byte(data))
+	for _, msg := range f.device.Take(1) {
+		if msg[1] == of13.TypePacketIn {
+			f.do(f.net.Event(1, msg))
+		}
+	}
+	for _, frame := range f.device.Frames() {
+		by = append(by, frame.Port)
+	}
+	return by
+}
+
+// A host hears a server that answers late.
+func TestServerAnswersLate(t *testing.T) {
+	f := newFlow(t)
+	for range 5 {
+		if by := f.send(1, frame(1, false, vip)); !slices.Equal(by, []app.Port{2}) {
+			t.Fatalf("a packet for the server leaves by %v", by)
+		}
+		f.now += IdleTimeout * time.Second * 2 / 3
+		f.device.Tick(f.now)
+	}
+	if by := f.send(2, frame(2, false, netip.MustParseAddr("10.0.0.1"))); !slices.Equal(by, []app.Port{1}) {
+		t.Errorf("the answer leaves by %v", by)
+	}
+}
+
+// A host that has moved hears a server at its new port.
+func TestHostMoves(t *testing.T) {
+	f := newFlow(t)
+	f.send(1, frame(1, false, vip))
+	f.send(3, frame(1, false, vip))
+	if by := f.send(2, frame(2, false, netip.MustParseAddr("10.0.0.1"))); !slices.Equal(by, []app.Port{3}) {
+		t.Errorf("the answer leaves by %v", by)
 	}
 }
 

@@ -19,6 +19,11 @@ func TestPacket(t *testing.T) {
 	if got, ok := Parse(asked.Reply(mac(100))); !ok || got != want {
 		t.Errorf("an answer is %+v, want %+v", got, want)
 	}
+	odd := asked.Reply(mac(100))
+	odd[etherLen+6], odd[etherLen+7] = 0, 0
+	if p, ok := Parse(odd); !ok || p.ARP != 0 || p.To.IsValid() {
+		t.Errorf("a packet of ARP without an operation is %+v", p)
+	}
 	for n := range 60 { // of any length
 		b := make([]byte, n)
 		if n > 13 {
@@ -35,7 +40,7 @@ func TestPacket(t *testing.T) {
 
 func TestRedirect(t *testing.T) {
 	p := Packet{Src: mac(1), Dst: mac(100), Type: IPv4, From: ip(1), To: ip(100)}
-	to, back := p.Redirect(7, &Server{ip(2), mac(2), 9})
+	to, back := p.Redirect(7, &Server{ip(2), mac(2), 9}, 30)
 	ends := func(a of13.Actions, port of13.Port) bool {
 		return strings.HasSuffix(string(a), string(of13.Actions(nil).Output(port, 0)))
 	}

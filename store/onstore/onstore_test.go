@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 	"github.com/holdfast-sdn/holdfast/openflow/packet"
 	"github.com/holdfast-sdn/holdfast/store"
@@ -260,6 +261,19 @@ func TestTwoAddresses(t *testing.T) {
 			t.Errorf("one host has the address, and the list is %s", list)
 		}
 	})
+}
+
+// An entry to a host ends although it is used, so that a host that has moved is found.
+func TestEntriesEnd(t *testing.T) {
+	p := toHost(1, 2)
+	first, _, err := openflow.Next(Reaction{Out: 2}.messages(nil, p, &of13.PacketIn{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := of13.Decode(first)
+	if f, is := m.(*of13.FlowMod); err != nil || !is || f.HardTimeout == 0 {
+		t.Errorf("%v, %v", m, err)
+	}
 }
 
 func TestNewRefuses(t *testing.T) {

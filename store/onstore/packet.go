@@ -11,6 +11,9 @@ const (
 	balancePriority   = 20
 	flowIdleTimeout   = 60
 	memberIdleTimeout = 30
+
+	// flowHardTimeout ends an entry that is used, since nobody deletes one that leads to where a host was.
+	flowHardTimeout = 120
 )
 
 // messages appends what makes a switch react to a packet.
@@ -21,9 +24,10 @@ func (r Reaction) messages(dst []byte, p *Packet, in *of13.PacketIn) []byte {
 		out.InPort, out.Data = of13.PortController, p.Reply(r.MAC)
 		out.Actions = of13.Actions(nil).Output(p.InPort, 0)
 	case r.Member != nil:
-		to, back := p.Redirect(p.InPort, r.Member)
+		to, back := p.Redirect(p.InPort, r.Member, memberIdleTimeout)
 		for _, e := range []packet.Entry{back, to} { // so that what a member answers finds its way
-			dst = add(dst, balancePriority, memberIdleTimeout, e.Match, e.Actions)
+			dst = add(dst, of13.FlowMod{Priority: balancePriority, IdleTimeout: e.IdleTimeout, Match: e.Match},
+				e.Actions)
 		}
 		out.Actions = to.Actions
 	case r.Out == 0 || r.Out == p.InPort:
@@ -32,15 +36,15 @@ func (r Reaction) messages(dst []byte, p *Packet, in *of13.PacketIn) []byte {
 		out.Actions = of13.Actions(nil).Output(r.Out, 0)
 		if r.Out != of13.PortFlood && !r.Once {
 			match := of13.Match(nil).WithInPort(p.InPort).WithEthDst(p.Dst).WithEthSrc(p.Src)
-			dst = add(dst, switchPriority, flowIdleTimeout, match, out.Actions)
+			dst = add(dst, of13.FlowMod{Priority: switchPriority, IdleTimeout: flowIdleTimeout,
+				HardTimeout: flowHardTimeout, Match: match}, out.Actions)
 		}
 	}
 	return out.Append(dst, 0)
 }
 
 // add appends a flow entry.
-func add(dst []byte, priority, idle uint16, match of13.Match, actions of13.Actions) []byte {
-	m := of13.FlowMod{Command: of13.FlowAdd, Priority: priority, IdleTimeout: idle, BufferID: of13.NoBuffer,
-		Match: match, Instructions: of13.Instructions(nil).Apply(actions)}
+func add(dst []byte, m of13.FlowMod, actions of13.Actions) []byte {
+	m.BufferID, m.Instructions = of13.NoBuffer, m.Instructions.Apply(actions)
 	return m.Append(dst, 0)
 }

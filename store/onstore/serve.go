@@ -104,7 +104,8 @@ func (s *session) message(ctx context.Context, msg []byte, late *time.Timer) err
 		late.Stop()
 		s.log.Info("switch connected", "switch", s.Datapath)
 		s.running.Go(func() { s.ping(ctx) }) // ends with the connection
-		answers = add(answers, 0, 0, nil, of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer))
+		miss := of13.Actions(nil).Output(of13.PortController, of13.MaxLenNoBuffer)
+		answers = add(answers, of13.FlowMod{}, miss)
 	}
 	return s.out.Send(answers)
 }
