@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -29,7 +30,7 @@ func ReadJSON(r Request, value any) error {
 	if err := d.Decode(value); err != nil {
 		return fmt.Errorf("the body is not valid: %w", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("the body goes on after its end: send one value")
 	}
 	return nil

@@ -24,6 +24,16 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
+func TestReadJSON(t *testing.T) {
+	for body, want := range map[string]bool{`{"A":1}`: true, ` {"A":1} `: true, "": false, `{"A":1}}`: false,
+		`{"A":1}]`: false, `{"A":1}{}`: false, `{"B":1}`: false, `{"A":"x"}`: false} {
+		var value struct{ A int }
+		if err := ReadJSON(Request{Body: []byte(body)}, &value); (err == nil) != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 // A request belongs to the actor that has the cells which its handler needs.
 func TestCallee(t *testing.T) {
 	a := New("a")
