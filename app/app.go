@@ -194,9 +194,9 @@ type event[M any] interface {
 // Handle adds a handler for a message of the network: PacketIn, PortStatus, FlowRemoved, SwitchUp, SwitchDown,
 // SwitchForgotten, Timer, Reply, BarrierReply, Refused, Void. The map function cells returns what the handler reads or
 // writes for a message: see Need, Whole, Each and Drop. It must depend on the message only. Handle calls it once with
-// an empty message, and panics if that asks for what cannot be. nil means no cells. A handler without cells belongs to
-// the application's actor at the switch of the message. Byte slices in the message are valid during the call. The
-// options are At and Degraded.
+// an empty message, and panics if that asks for what cannot be. With nil, the handler is run to find out, if the
+// application has tables. A handler without cells belongs to the application's actor at the switch of the message. Byte
+// slices in the message are valid during the call. The options are At and Degraded.
 func Handle[M any, P event[M]](a *App, cells func(M) Cells, run func(*Tx, M) error, options ...Option) {
 	m := new(M) // one for all calls: handlers of an application never run side by side
 	kind, typ := P(m).input()

@@ -187,8 +187,8 @@ func (tx *Tx) send(id string, p *pending) error {
 }
 
 // HandleAnswer adds the handler of the answers to calls with requests of type Q. cells must name cells of the actor
-// that has called, which cannot depend on the answer; nil means none. The handler must not wait: it cannot use Ask or
-// Later.
+// that has called, which cannot depend on the answer; with nil, these are the cells that the handler uses. The handler
+// must not wait: it cannot use Ask or Later.
 func HandleAnswer[Q, A any](a *App, cells func(Q) Cells, run func(*Tx, Answer[Q, A]) error) {
 	name := typeName[Q]()
 	if a.answers[name] != nil {
