@@ -4,6 +4,8 @@
 // A plan knows booleans, numbers, strings, slices, arrays of bytes, pointers, and structs: as maps, or as arrays (with
 // the option toarray). Values of all other types go to fxamacker/cbor, and so does each input that is not exactly what
 // a plan writes. So this package decides nothing about the format, and reports no error of its own.
+//
+// Strings may have bytes that are not UTF-8, as in Go: what was written once must be readable ever after.
 package codec
 
 import (
@@ -65,5 +67,14 @@ func (c *Codec[T]) Parse(b []byte, v *T) error {
 		var zero T
 		*v = zero
 	}
-	return cbor.Unmarshal(b, v)
+	return anyText.Unmarshal(b, v)
 }
+
+// anyText decodes strings that are not UTF-8, too.
+var anyText = func() cbor.DecMode {
+	mode, err := cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid}.DecMode()
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return mode
+}()

@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"unicode/utf8"
 	"unsafe"
 
 	"github.com/fxamacker/cbor/v2"
@@ -191,11 +190,10 @@ func appendText(dst []byte, p unsafe.Pointer) []byte {
 
 func parseText(b []byte, p unsafe.Pointer) ([]byte, bool) {
 	text, b, is := str(b, textString)
-	if !is || !utf8.Valid(text) {
-		return nil, false
+	if is {
+		*(*string)(p) = string(text)
 	}
-	*(*string)(p) = string(text)
-	return b, true
+	return b, is
 }
 
 // str reads a string of a major type.

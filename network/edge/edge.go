@@ -32,12 +32,13 @@ func New() *app.App {
 	a := app.New(Name)
 	e := &edge{
 		switches:  app.NewMap[uint32, app.Switch, []port](a, "switches"),
+		asked:     app.NewMap[uint32, app.Switch, uint32](a, "asked"),
 		rates:     app.NewMap[uint32, app.PortOf, rate](a, "rates"),
 		hosts:     app.NewMap[uint32, app.MAC, host](a, "hosts"),
 		addresses: app.NewMap[uint32, string, owner](a, "addresses"),
 		totals:    app.NewTable[uint32, totals](a, "totals"),
 	}
-	ports := app.Need(e.switches.Cell(all), e.rates.Cell(all))
+	ports := app.Need(e.switches.Cell(all), e.asked.Cell(all), e.rates.Cell(all))
 	hosts := app.Need(e.switches.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all))
 	frames := app.Need(e.switches.Cell(all), e.rates.Cell(all), e.hosts.Cell(all), e.addresses.Cell(all),
 		e.totals.Cell(all))
@@ -61,6 +62,7 @@ func New() *app.App {
 
 type edge struct {
 	switches  app.Map[uint32, app.Switch, []port] // that are up
+	asked     app.Map[uint32, app.Switch, uint32] // xids of requests for ports of which no answer has come
 	rates     app.Map[uint32, app.PortOf, rate]   // of floods that came in by a port
 	hosts     app.Map[uint32, app.MAC, host]
 	addresses app.Map[uint32, string, owner] // by IP address
@@ -140,7 +142,7 @@ func (e *edge) switchUp(tx *app.Tx, up app.SwitchUp) error {
 		row = add(row, p.Port, p.Up(), tx.Now().UnixNano())
 	}
 	e.switches.Put(tx, all, up.Switch, row)
-	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
+	e.asked.Put(tx, all, up.Switch, tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc}))
 	return nil
 }
 
@@ -149,11 +151,31 @@ func (e *edge) reply(tx *app.Tx, r app.Reply) error {
 	if !known || r.Part != of13.PartPortDesc {
 		return nil
 	}
+	if xid, waits := e.asked.Get(tx, all, r.Switch); waits {
+		e.asked.Delete(tx, all, r.Switch)
+		if xid == r.XID && r.Flags&of13.FlagMore == 0 { // who is not in it went away while no controller was connected
+			row = e.without(tx, r, row)
+		}
+	}
 	for p := range r.PortDescs().All() {
 		row = note(row, p, tx.Now().UnixNano())
 	}
 	e.switches.Put(tx, all, r.Switch, row)
 	return nil
+}
+
+// without returns a row without the ports that a reply with all does not have.
+func (e *edge) without(tx *app.Tx, r app.Reply, row []port) []port {
+	there := map[app.Port]bool{}
+	for p := range r.PortDescs().All() {
+		there[p.Port] = true
+	}
+	return slices.DeleteFunc(row, func(p port) bool {
+		if !there[p.Port] {
+			e.rates.Delete(tx, all, app.PortOf{Switch: r.Switch, Port: p.Port})
+		}
+		return !there[p.Port]
+	})
 }
 
 // note records that a switch has a port, and whether it is up.
@@ -174,6 +196,7 @@ func (e *edge) switchDown(tx *app.Tx, down app.SwitchDown) error {
 		e.rates.Delete(tx, all, app.PortOf{Switch: down.Switch, Port: p.Port})
 	}
 	e.switches.Delete(tx, all, down.Switch)
+	e.asked.Delete(tx, all, down.Switch)
 	return nil
 }
 

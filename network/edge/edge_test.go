@@ -136,6 +136,24 @@ func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w.wantHeard("with it", at(1, 4), at(2, 3), at(2, 5), at(3, 3), at(3, 4))
 }
 
+// A port that a switch does not report is gone: it went away while no controller was connected.
+func TestPortThatIsGoneInTheEpoch(t *testing.T) {
+	w := triangle(t)
+	w.asked = nil
+	w.start(2, 4)
+	list := of13.List[of13.PortDesc](nil).With(of13.PortDesc{Port: 1}).With(of13.PortDesc{Port: 2}).
+		With(of13.PortDesc{Port: 3})
+	for _, request := range w.asked { // of topology, and of edge
+		w.take(w.net.Message(2, &of13.MultipartReply{Part: of13.PartPortDesc, Body: list}, request.XID))
+	}
+	w.advance(topology.Settle)
+	clear(w.heard)
+	w.ask(at(1, 3), ip(mac(9)))
+	if w.heard[at(2, 3)] != 1 || w.heard[at(2, 4)] > 0 {
+		t.Errorf("the frame left by %v", w.heard)
+	}
+}
+
 // A link is lost silently and repaired, and topology notices both late. Nothing is sent into it.
 func TestSilentLink(t *testing.T) {
 	w := triangle(t)

@@ -26,6 +26,8 @@ type world struct {
 	heard   map[app.PortOf]int // frames of hosts that left by each port since clear
 	crossed int                // frames of hosts that crossed a wire
 
+	asked []apptest.Sent // requests for ports
+
 	router *app.App
 	sought []Sought // by it
 }
@@ -111,6 +113,9 @@ func (w *world) take(sent []apptest.Sent) {
 		}
 		s := sent[0]
 		sent = sent[1:]
+		if _, asks := s.Message.(*of13.MultipartRequest); asks {
+			w.asked = append(w.asked, s)
+		}
 		m, ok := s.Message.(*of13.PacketOut)
 		if !ok {
 			continue

@@ -37,3 +37,36 @@ func TestPortsThatHaveChangedInTheEpoch(t *testing.T) {
 	w.wantLinks(t, Link{at(1, 2), at(2, 1)}, Link{at(2, 1), at(1, 2)})
 	w.check()
 }
+
+// A port was removed while no controller was connected to the switch, whose epoch goes on.
+func TestPortThatIsGoneInTheEpoch(t *testing.T) {
+	w := line(t, 2)
+	w.input(func(c *ledger.Core) { c.Unreachable(1) })
+	delete(w.switches[1].ports, 3)
+	w.input(func(c *ledger.Core) { c.Reachable(1, w.switches[1].epoch) })
+	w.settle()
+	var now of13.List[of13.PortDesc]
+	for p := range w.switches[1].ports {
+		now = now.With(portDesc(1, p, true))
+	}
+	w.event(1, (&of13.MultipartReply{Part: of13.PartPortDesc, Body: now}).Append(nil, w.asked))
+	w.settle()
+	for _, p := range w.view().Switches[0].Ports {
+		if p.Port == 3 {
+			t.Errorf("port 3 is gone, and topology has %+v", p)
+		}
+	}
+}
+
+// A port has a name whose 15 bytes end within a character.
+func TestPortWithACutName(t *testing.T) {
+	w := line(t, 2)
+	d := portDesc(1, 3, true)
+	d.Name = "uplink-Zürichü"
+	w.portStatus(at(1, 3), of13.PortStatus{Reason: of13.PortModify, Port: d})
+	for _, p := range w.view().Switches[0].Ports {
+		if p.Port == 3 && p.Name != "uplink-Zürich?" {
+			t.Errorf("its name is %q", p.Name)
+		}
+	}
+}

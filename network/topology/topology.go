@@ -132,6 +132,7 @@ type switchRow struct {
 	_     struct{}   `cbor:",toarray"`
 	Ports []app.Port // in order
 	More  bool       // there were more than MaxPorts
+	Asked uint32     // xid of the request for its ports; 0 once a part of the answer has come
 }
 
 // portRow is a port of a switch that is up.
@@ -167,7 +168,7 @@ func (t *topology) switchUp(tx *app.Tx, up app.SwitchUp) error {
 	}
 	// Ports may be too many for one message, and those of a switch that is reachable again date from the beginning of
 	// its epoch.
-	tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
+	row.Asked = tx.Send(up.Switch, &of13.MultipartRequest{Part: of13.PartPortDesc})
 	t.switches.Put(tx, up.Switch, row)
 	t.clocks.Put(tx, up.Switch, c)
 	return app.Emit(tx, joined{Switch: up.Switch, Ports: t.portNews(tx, up.Switch, row.Ports)})
@@ -231,10 +232,14 @@ func (t *topology) switchDown(tx *app.Tx, down app.SwitchDown) error {
 // reply records the current ports of a switch.
 func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	row, up := t.switches.Get(tx, r.Switch)
-	c, _ := t.clocks.Get(tx, r.Switch)
 	if !up || r.Part != of13.PartPortDesc {
 		return nil
 	}
+	if err := t.removeMissing(tx, r, row); err != nil {
+		return err
+	}
+	row, _ = t.switches.Get(tx, r.Switch)
+	c, _ := t.clocks.Get(tx, r.Switch)
 	ports, more := len(row.Ports), row.More
 	for p := range r.PortDescs().All() {
 		if old, known := t.ports.Get(tx, r.Switch, p.Port); known && old.Up != p.Up() {
@@ -251,6 +256,34 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	}
 	t.switches.Put(tx, r.Switch, row)
 	return app.Emit(tx, joined{Switch: r.Switch, Ports: t.portNews(tx, r.Switch, row.Ports)})
+}
+
+// removeMissing removes the ports that a reply of one part does not have: they went away while no controller was
+// connected. The caller reads row again.
+func (t *topology) removeMissing(tx *app.Tx, r app.Reply, row switchRow) error {
+	if row.Asked == 0 {
+		return nil
+	}
+	whole := row.Asked == r.XID && r.Flags&of13.FlagMore == 0
+	row.Asked = 0
+	t.switches.Put(tx, r.Switch, row)
+	if !whole {
+		return nil
+	}
+	there := map[app.Port]bool{}
+	for p := range r.PortDescs().All() {
+		there[p.Port] = true
+	}
+	for _, p := range row.Ports {
+		if there[p] {
+			continue
+		}
+		gone := of13.PortStatus{Reason: of13.PortDelete, Port: of13.PortDesc{Port: p}}
+		if err := t.portStatus(tx, app.PortStatus{Switch: r.Switch, PortStatus: gone}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addPort records a new port; the next tick probes it.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-sdn/holdfast/app"
 	"github.com/holdfast-sdn/holdfast/app/apptest"
 	"github.com/holdfast-sdn/holdfast/ledger"
+	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -29,6 +30,7 @@ type world struct {
 	history  []arrival // probes that have arrived
 	left     []app.PortOf
 	told     []any
+	asked    uint32 // xid of the last request
 }
 
 // wired is a switch.
@@ -138,6 +140,9 @@ func (w *world) execute(r ledger.Release) {
 		s.done = seq
 		m, err := of13.Decode(bytes.Clone(msg))
 		w.must(err)
+		if _, asks := m.(*of13.MultipartRequest); asks {
+			w.asked = openflow.XID(msg)
+		}
 		w.command(r.Switch, s, m)
 	}
 	w.must(w.Leader().Done(r.Switch, r.Epoch, s.done))

@@ -1,6 +1,7 @@
 package of13
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -198,14 +199,14 @@ func pad(dst []byte, n int) []byte { return append(dst, zeros[:n]...) }
 // padded rounds a length up to a multiple of 8.
 func padded(n int) int { return (n + 7) &^ 7 }
 
-// cString reads a string that ends at the first NUL or one byte before the end of b.
+// cString reads a string that ends at the first NUL or one byte before the end of b. What is not UTF-8 is one question
+// mark, such as the rest of a character within which a switch has cut a name.
 func cString(b []byte) string {
-	for i := range len(b) - 1 {
-		if b[i] == 0 {
-			return string(b[:i])
-		}
+	b = b[:len(b)-1]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
 	}
-	return string(b[:len(b)-1])
+	return string(bytes.ToValidUTF8(b, []byte{'?'}))
 }
 
 // putString appends s as a field of size bytes, cut so that a NUL ends it.

@@ -70,3 +70,19 @@ func TestPortUp(t *testing.T) {
 		}
 	}
 }
+
+// A switch cuts names at 15 bytes, if need be within a character.
+func TestCutNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"eth0":             "eth0",
+		"":                 "",
+		"uplink-Zürich":    "uplink-Zürich",
+		"uplink-Zürichü":   "uplink-Zürich?",
+		"\xff\xfe":         "?",
+		"fifteen letters!": "fifteen letters",
+	} {
+		if p := (PortDesc{}).parse(PortDesc{Name: name}.AppendTo(nil)); p.Name != want {
+			t.Errorf("%q is %q, want %q", name, p.Name, want)
+		}
+	}
+}
