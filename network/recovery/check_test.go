@@ -300,3 +300,35 @@ func TestAPlanWaitsForSwitchesThatAreBack(t *testing.T) {
 		w.check()
 	}
 }
+
+// The repair of a switch takes several parts, and the next plan begins after the first of them. The switch is repaired
+// all the same.
+func TestAPlanThatBeginsWithinARepair(t *testing.T) {
+	w := build(t, 1, graphs.Triangle(), defaults)
+	for i := range 2 * maxPart {
+		w.host(app.MAC{2, 1, byte(i >> 8), byte(i)}, at(2, 4))
+	}
+	w.advance(2 * time.Second)
+	s := w.switches[1]
+	clear(s.flows)
+	for w.jobs()[1].Sent != maxPart {
+		if !w.step() {
+			w.input(w.Until(w.Now + int64(time.Minute)))
+		}
+	}
+	s.slow = true
+	w.setCable(at(2, 1), false)
+	w.Now += int64(lossQuiet)
+	w.tick()
+	s.slow = false
+	w.advance(5 * time.Second)
+	w.check()
+}
+
+func (w *world) jobs() map[app.Switch]job {
+	w.t.Helper()
+	jobs := map[app.Switch]job{}
+	d := tablesOf(app.New(Name))
+	w.must(app.Read(slices.Values(w.Rows(Name)), d.jobs.Each(func(_ uint32, s app.Switch, j job) { jobs[s] = j })))
+	return jobs
+}

@@ -84,7 +84,8 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 		v.changed(discoveryQuiet, switchName(m.Switch)+" is new")
 	}
 	v.set(timerFound+m.Switch.String(), foundIn)
-	if next := v.nextTurn(); v.st.TurnAt == 0 || next < v.st.TurnAt {
+	overdue := v.st.TurnAt < v.now-int64(answerIn) // the handler of its timer failed
+	if next := v.nextTurn(); v.st.TurnAt == 0 || overdue || next < v.st.TurnAt {
 		v.setTurn(next)
 	}
 	return nil
@@ -132,6 +133,7 @@ func (v *visit) switchDown(m app.SwitchDown) error {
 			v.putLink(l)
 		}
 	}
+	v.unhear(m.Switch)
 	v.shadeAll(m.Switch)
 	v.tx.CancelTimer(timerFound + m.Switch.String())
 	v.tx.CancelTimer(timerRetry + m.Switch.String())
@@ -322,43 +324,4 @@ func (v *visit) forget(s app.Switch, were []link, why string) {
 	v.switches.Delete(v.tx, all, s)
 	v.dropHosts(why, func(at app.PortOf) bool { return at.Switch == s })
 	v.changed(lossQuiet, switchName(s)+" is "+why)
-}
-
-func (v *visit) hostSeen(m topology.HostSeen) error {
-	old, known := v.hosts.Get(v.tx, all, m.MAC)
-	moved := !known || old != placeOf(m.At)
-	if moved {
-		v.hosts.Put(v.tx, all, m.MAC, placeOf(m.At))
-		v.changed(hostQuiet, fmt.Sprintf("%s is at %s", hostName(m.MAC), portName(m.At)))
-	}
-	// topology removes them with a switch that is down, and finds the host again by any frame
-	if moved || len(m.Addresses) > 0 {
-		v.addrs.Put(v.tx, all, m.MAC, m.Addresses)
-	}
-	return nil
-}
-
-// hostGone keeps hosts of a switch that is down.
-func (v *visit) hostGone(m topology.HostGone) error {
-	for _, mac := range m.Hosts {
-		at, known := v.hosts.Get(v.tx, all, mac)
-		if row, _ := v.switches.Get(v.tx, all, at.Switch); known && row.Up {
-			v.dropHost(mac, "not at its port any more")
-		}
-	}
-	return nil
-}
-
-func (v *visit) dropHosts(why string, gone func(app.PortOf) bool) {
-	for mac, at := range v.hosts.All(v.tx, all) {
-		if gone(at.portOf()) {
-			v.dropHost(mac, why)
-		}
-	}
-}
-
-func (v *visit) dropHost(mac app.MAC, why string) {
-	v.hosts.Delete(v.tx, all, mac)
-	v.addrs.Delete(v.tx, all, mac)
-	v.changed(hostQuiet, fmt.Sprintf("%s is gone: %s", hostName(mac), why))
 }

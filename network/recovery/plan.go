@@ -284,8 +284,12 @@ func (v *visit) begin() error {
 		return nil
 	}
 	for s, j := range v.jobs.All(v.tx, all) {
-		if j.Check { // it compares with the old plan: it begins again
-			v.endJob(s)
+		if !j.Check {
+			continue
+		}
+		v.endJob(s) // it compares with the old plan
+		if _, behind := v.todo.Get(v.tx, all, s); !behind && (j.Barrier != 0 || j.Removing) {
+			v.todo.Put(v.tx, all, s, todo{}) // it is not right, and only a part of it is repaired
 		}
 	}
 	id := planID{ID: rand.Uint64() | 1, Avoid: next.avoid}

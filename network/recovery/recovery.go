@@ -84,6 +84,7 @@ type recovery struct {
 	links    app.Map[uint32, app.PortOf, link] // at both ends
 	hosts    app.Map[uint32, app.MAC, place]
 	addrs    app.Map[uint32, app.MAC, []netip.Addr] // of hosts, as topology last reported
+	unheard  app.Map[uint32, app.MAC, bool]         // hosts that were not heard since their switch was down
 
 	planSwitches app.Map[uint32, app.Switch, uint16]
 	planLinks    app.Map[uint32, app.PortOf, place]
@@ -117,6 +118,7 @@ type state struct {
 	Last    changeRow  // the last that was finished
 	Turn    app.Switch // checked last
 	TurnAt  int64      // when the next check is
+	Unheard int        // how many hosts are unheard
 }
 
 // planID identifies a plan. It is random, and 0 for the empty plan.
@@ -145,7 +147,7 @@ func New(c Config) *app.App {
 	r := tablesOf(a)
 	r.config, r.checks = c, map[app.Switch]liveCheck{}
 	r.cells = app.Need(r.state.Cell(all), r.switches.Cell(all), r.links.Cell(all), r.hosts.Cell(all), r.addrs.Cell(all),
-		r.todo.Cell(all), r.jobs.Cell(all),
+		r.unheard.Cell(all), r.todo.Cell(all), r.jobs.Cell(all),
 		r.planSwitches.Cell(installed), r.planLinks.Cell(installed), r.planHosts.Cell(installed),
 		r.planSwitches.Cell(target), r.planLinks.Cell(target), r.planHosts.Cell(target))
 	app.Handle(a, needs[app.SwitchUp](r), within(r, (*visit).switchUp))
@@ -172,6 +174,7 @@ func tablesOf(a *app.App) *recovery {
 		links:        app.NewMap[uint32, app.PortOf, link](a, "links"),
 		hosts:        app.NewMap[uint32, app.MAC, place](a, "hosts"),
 		addrs:        app.NewMap[uint32, app.MAC, []netip.Addr](a, "addresses"),
+		unheard:      app.NewMap[uint32, app.MAC, bool](a, "unheard"),
 		planSwitches: app.NewMap[uint32, app.Switch, uint16](a, "plan_switches"),
 		planLinks:    app.NewMap[uint32, app.PortOf, place](a, "plan_links"),
 		planHosts:    app.NewMap[uint32, app.MAC, place](a, "plan_hosts"),

@@ -27,9 +27,10 @@ type endRow struct {
 	From   app.PortOf // where the link that arrives here comes from
 	FromUp bool
 
-	// Silent is set when probes of a link here are lost, until a link is found or the port changes its state. The link
-	// may be restored up to an interval before a probe shows it: frames that arrive here meanwhile are not from hosts
-	// of this port.
+	// Silent is set when probes of a link here are lost, or the switch at its other end is down, until a link is found
+	// or the port changes its state. The link may be restored up to an interval before a probe shows it, and a switch
+	// that has only lost its controllers goes on to forward: frames that arrive here meanwhile are not from hosts of
+	// this port.
 	Silent bool
 
 	Hosts uint32 // number of hosts learned here
@@ -180,7 +181,7 @@ func (t *topology) lost(tx *app.Tx, l lost) error {
 // linkDown takes down the link from a port. The caller writes row.
 func (t *topology) linkDown(tx *app.Tx, at app.PortOf, row *endRow, ch *changes) {
 	now := tx.Now().UnixNano()
-	silent := ch.reason == ProbesLost
+	silent := ch.reason != PortDown
 	row.ToUp, row.ToChanged, row.ToReason, row.Changed, row.Silent = false, now, ch.reason, now, silent
 	if to, known := t.ends.Get(tx, all, row.To); known {
 		to.FromUp, to.Changed, to.Silent = false, now, silent

@@ -84,6 +84,20 @@ func TestNoHostsAtLinks(t *testing.T) {
 	w.wantHosts(t)
 }
 
+// A switch that has lost its controllers goes on to forward, so what comes from it is of hosts elsewhere.
+func TestNoHostsBehindASwitchThatIsDown(t *testing.T) {
+	w := line(t, 2)
+	w.stop(1)
+	w.advance(2 * Settle)
+	w.host(at(2, 1), arp(alice, "10.0.0.1"))
+	w.wantHosts(t)
+	w.setPort(at(2, 1), false) // and now it has another cable
+	w.setPort(at(2, 1), true)
+	w.advance(Settle)
+	w.host(at(2, 1), arp(alice, "10.0.0.1"))
+	w.wantHosts(t, "a 2/1: [10.0.0.1]")
+}
+
 // Frames that pass a port before it is known as the port of a link create no hosts there.
 func TestPortsSettle(t *testing.T) {
 	w := line(t, 2)

@@ -35,7 +35,7 @@ type PortView struct {
 	Name     string
 	HwAddr   app.MAC
 	Up       bool
-	Silent   bool     // a link of it fell silent: no host is learned here until the port has been down
+	Silent   bool     // a link of it was lost, and the port is up: no host is learned here until it has been down
 	Rejected Rejected // LLDP frames that came in here
 }
 
