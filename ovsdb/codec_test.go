@@ -241,3 +241,21 @@ func FuzzMessages(f *testing.F) {
 		}
 	})
 }
+
+// A server that names one port and one interface again and again has one of them: the product would fill the memory.
+func TestRowsThatAreNamedOften(t *testing.T) {
+	const n = 500
+	many := func(id string) string {
+		return `["set",[` + strings.TrimSuffix(strings.Repeat(`["uuid","`+id+`"],`, n), ",") + `]]`
+	}
+	var c tables
+	err := c.apply([]byte(`{"Bridge":{"b":{"new":{"name":"b","datapath_id":"0000000000000001","ports":` + many("p") +
+		`}}},"Port":{"p":{"new":{"interfaces":` + many("i") + `}}},"Interface":{"i":{"new":{"name":"i","ofport":1,` +
+		`"link_state":"up","bfd":["map",[]],"bfd_status":["map",[]],"external_ids":["map",[]]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := c.view(); len(v) != 1 || len(v[0].Interfaces) != 1 {
+		t.Errorf("%d bridges, the first with %d interfaces, want one of each", len(v), len(v[0].Interfaces))
+	}
+}

@@ -94,12 +94,18 @@ func merge[R any](table *map[uuid]R, updates map[uuid]rowUpdate[R]) {
 // view joins the tables. A referenced row that is not there (yet) is left out.
 func (t *tables) view() View {
 	view := make(View, 0, len(t.bridges))
+	seen := make(map[uuid]bool, len(t.interfaces)) // and ports: an interface is of one port, and that of one bridge
 	for _, b := range t.bridges {
 		id, _ := strconv.ParseUint(b.DatapathID.first(), 16, 64) // none before the switch has started: 0
 		bridge := Bridge{Name: b.Name, DatapathID: id}
 		for _, p := range b.Ports {
+			if seen[p] {
+				continue
+			}
+			seen[p] = true
 			for _, i := range t.ports[p].Interfaces {
-				if row, ok := t.interfaces[i]; ok {
+				if row, ok := t.interfaces[i]; ok && !seen[i] {
+					seen[i] = true
 					bridge.Interfaces = append(bridge.Interfaces, row.export(i))
 				}
 			}

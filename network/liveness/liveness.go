@@ -55,6 +55,7 @@ func New() *app.App {
 	app.HandleEmitted(a, func(topology.LinkUp) app.Cells { return cells }, l.linkUp)
 	app.HandleEmitted(a, func(topology.LinkDown) app.Cells { return cells }, l.linkDown)
 	app.Handle(a, func(app.PortStatus) app.Cells { return cells }, l.portStatus)
+	app.Handle(a, func(app.SwitchForgotten) app.Cells { return cells }, l.switchForgotten)
 	app.Handle(a, func(app.Timer) app.Cells { return cells }, l.tick)
 	app.Handle(a, func(in app.PacketIn) app.Cells {
 		if !ours(in.Data) {
@@ -134,6 +135,20 @@ func (l *liveness) switchUp(tx *app.Tx, up app.SwitchUp) error {
 
 func (l *liveness) switchDown(tx *app.Tx, down app.SwitchDown) error {
 	l.up.Delete(tx, all, down.Switch)
+	return nil
+}
+
+// switchForgotten removes the ports of a switch that does not come back, and their links.
+func (l *liveness) switchForgotten(tx *app.Tx, m app.SwitchForgotten) error {
+	sum, _ := l.totals.Get(tx, all)
+	for at := range l.peers.All(tx, all) {
+		if at.Switch == m.Switch {
+			l.part(tx, at, app.PortOf{})
+			l.peers.Delete(tx, all, at)
+			sum.Ends--
+		}
+	}
+	l.totals.Put(tx, all, sum)
 	return nil
 }
 

@@ -203,3 +203,22 @@ func TestSeveralGroups(t *testing.T) {
 		t.Run(name, test)
 	}
 }
+
+// A link to a switch that is forgotten is not monitored any more.
+func TestForgottenSwitch(t *testing.T) {
+	w := newWorld(t)
+	w.wire(at(1, 1), at(2, 1), 0)
+	w.start(1, 2)
+	w.start(2, 2)
+	w.advance(10 * time.Second)
+	w.stop(2)
+	w.advance(time.Second)
+	w.unplug(at(1, 1))
+	w.execute(w.net.Forget(2))
+	w.advance(time.Second)
+	sent := w.sent
+	w.advance(time.Minute)
+	if links := w.view().Links; len(links) > 0 || w.sent > sent {
+		t.Errorf("links %+v, and %d frames", links, w.sent-sent)
+	}
+}

@@ -116,7 +116,12 @@ type comparison struct {
 	raised   map[judged]raised
 	seen     map[judged]bool // those of raised that are in this part
 	count    int             // of all that is above a threshold at this switch
+	told     int             // crossings
 }
+
+// maxCrossings bounds what one part of a reply tells: a transaction emits 1,024 messages, and owners answer some of
+// these. What it does not tell stays as it was, and the next reply does.
+const maxCrossings = 512
 
 // watching is a trigger and its key.
 type watching struct {
@@ -169,7 +174,7 @@ func (c *comparison) judge(t *watching, id thing, s sample, subject func() Subje
 		before, known = c.reading.sample(id, s)
 	}
 	is, value := t.judge(was, s, before, known)
-	if is == was || is && c.count >= MaxRaised {
+	if is == was || is && c.count >= MaxRaised || c.told == maxCrossings {
 		return nil
 	}
 	if is {
@@ -189,6 +194,7 @@ func (c *comparison) tell(t *set, s Subject, up bool, value uint64) error {
 	} else {
 		c.monitor.raised.Delete(c.tx, c.at, row)
 	}
+	c.told++
 	t.Crossings++
 	c.monitor.triggers.Put(c.tx, c.at, k, *t)
 	return app.Emit(c.tx, Crossed{t.Owner, t.Name, up, value, s})
@@ -208,7 +214,7 @@ func (c *comparison) note() {
 func (c *comparison) gone() error {
 	var err error
 	for j, row := range c.raised {
-		if row.Seen == c.xid || c.seen[j] {
+		if row.Seen == c.xid || c.seen[j] || c.told == maxCrossings {
 			continue
 		}
 		for i := range c.triggers {

@@ -141,7 +141,7 @@ func (n *node) reply(tx *app.Tx, m app.Reply) error {
 	}
 	deletions, err := c.check.Reply(m.MultipartReply)
 	if err != nil {
-		return err
+		return nil // a part of the reply is not known: the comparison ends, and nothing is taken for missing
 	}
 	for _, d := range deletions {
 		tx.Send(m.Switch, d)

@@ -166,3 +166,29 @@ func BenchmarkCompare(b *testing.B) {
 		b.Errorf("told %v", c.removed)
 	}
 }
+
+// An entry in the reply of a switch that nobody can have does not make those beside it missing.
+func TestReplyThatCannotBeUsed(t *testing.T) {
+	c := newCompared(t, 0, 3)
+	for replied := false; !replied; {
+		for _, m := range c.net.Advance(time.Second) {
+			c.s.Message(c.now, 1, m.Message.Append(nil, m.XID))
+			for _, msg := range c.s.Take(1) {
+				var r of13.MultipartReply
+				if msg[1] != of13.TypeMultipartReply || r.Decode(msg) != nil || r.Part != of13.PartFlow {
+					c.do(c.net.Event(compares, msg))
+					continue
+				}
+				replied = true
+				bad := of13.FlowStats{TableID: 255, Priority: 1}
+				first := of13.MultipartReply{Part: of13.PartFlow, Flags: of13.FlagMore,
+					Body: bad.AppendTo(slices.Clone(r.Body))}
+				c.do(c.net.Event(compares, first.Append(nil, m.XID)))
+				c.do(c.net.Event(compares, (&of13.MultipartReply{Part: of13.PartFlow}).Append(nil, m.XID)))
+			}
+		}
+	}
+	if len(c.removed) > 0 {
+		t.Errorf("entries %v are told as removed, which the switch has", c.removed)
+	}
+}
