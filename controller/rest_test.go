@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ryu/replay"
 	"github.com/holdfast-sdn/holdfast/ryu/wire"
 )
@@ -32,6 +33,19 @@ func TestRequestOf(t *testing.T) {
 	}
 	if len(in.Header) != 8 {
 		t.Error("the request itself is changed")
+	}
+}
+
+// What a request names becomes text in tables, which other controllers must be able to read.
+func TestRequestsOfText(t *testing.T) {
+	for query, want := range map[string]bool{"": true, "a=%C3%BC": true, "a=%ff": false, "%ff=a": false} {
+		r := httptest.NewRequest("GET", "/?"+query, nil)
+		if got := isText(httpcall.Request{Query: r.URL.Query()}); got != want {
+			t.Errorf("%q is text: %v", query, got)
+		}
+	}
+	if isText(httpcall.Request{Values: map[string]string{"name": "\xff"}}) {
+		t.Error("bytes in the path are text")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-sdn/holdfast/internal/httpcall"
 	"github.com/holdfast-sdn/holdfast/ledger"
@@ -85,6 +86,10 @@ func (c *Controller) serveCall(w http.ResponseWriter, r *http.Request, s ledger.
 	for _, name := range wildcard.FindAllStringSubmatch(route, -1) {
 		q.Values[name[1]] = r.PathValue(name[1])
 	}
+	if !isText(q) {
+		http.Error(w, "the path and the query have to be UTF-8", http.StatusBadRequest)
+		return
+	}
 	call := ledger.Call{Name: route, Message: httpcall.Encode(q)}
 	shard, err := s.Callee(route, call.Message)
 	if err != nil {
@@ -104,6 +109,21 @@ func (c *Controller) serveCall(w http.ResponseWriter, r *http.Request, s ledger.
 		return
 	}
 	writeReply(w, reply)
+}
+
+// isText reports whether what a request names is UTF-8. Applications store names as text.
+func isText(q httpcall.Request) bool {
+	for _, text := range q.Values {
+		if !utf8.ValidString(text) {
+			return false
+		}
+	}
+	for name, list := range q.Query {
+		if !utf8.ValidString(name + strings.Join(list, "")) {
+			return false
+		}
+	}
+	return true
 }
 
 // callStatus returns the status that says why a call was not answered.

@@ -1,6 +1,7 @@
 package path
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -52,8 +53,8 @@ type Step struct {
 	Tag    uint16   `json:"tag,omitempty"` // the VLAN id of frames that leave here
 }
 
-// maxViews bounds the paths of an answer.
-const maxViews = 1000
+// maxViews bounds the paths of an answer, and maxViewBytes what they take: an answer has at most 1 MiB.
+const maxViews, maxViewBytes = 1000, 900 << 10
 
 func (m *manager) serve(a *app.App) {
 	route := func(pattern string, run func(*visit, app.Request) (app.Response, error)) {
@@ -147,15 +148,19 @@ func (v *visit) delete(r app.Request) (app.Response, error) {
 }
 
 func (v *visit) list(r app.Request) (app.Response, error) {
-	after, list := r.Query.Get("after"), []View{}
+	after, list, size := r.Query.Get("after"), []json.RawMessage{}, 0
 	for name, id := range v.names.All(v.tx, all) {
 		if name <= after {
 			continue
 		}
-		if len(list) == maxViews {
+		view, err := json.Marshal(v.view(id))
+		if err != nil {
+			return app.Response{}, err
+		}
+		if size += len(view) + 1; len(list) == maxViews || size > maxViewBytes {
 			break
 		}
-		list = append(list, v.view(id))
+		list = append(list, view)
 	}
 	return app.JSON(list, true)
 }

@@ -1,7 +1,9 @@
 package path
 
 import (
+	"encoding/json"
 	"math/rand/v2"
+	"net/url"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -157,3 +159,41 @@ func TestNeverByHalf(t *testing.T) {
 
 // kept returns how many rows there are without paths: of counters, switches, and links.
 func (w *world) kept() int { return 1 + len(w.switches) + len(w.cables) }
+
+// A list of long paths is more than one answer can have. A client asks for the rest with after, and has each once.
+func TestListOfLongPaths(t *testing.T) {
+	w := newWorld(t, 1, first)
+	w.line(24)
+	const paths = 800
+	for from := 0; from < paths; from += 200 {
+		definitions := map[string]Definition{}
+		for i := range 200 {
+			p, d := w.watch(from+i, 1, 24)
+			definitions[p.name] = d
+		}
+		w.watched = nil
+		body, _ := json.Marshal(definitions)
+		if r := w.net.Call(w.app, "PUT /paths", app.Request{Body: body}); r.Status != 0 {
+			t.Fatalf("status %d: %.200s", r.Status, r.Body)
+		}
+	}
+	seen, after, requests := map[string]bool{}, "", 0
+	for {
+		r := w.net.Call(w.app, "GET /paths", app.Request{Query: url.Values{"after": {after}}})
+		var list []View
+		if err := json.Unmarshal(r.Body, &list); err != nil || r.Status != 0 && r.Status != 200 {
+			t.Fatalf("status %d, %v: %.200s", r.Status, err, r.Body)
+		}
+		requests++
+		if len(list) == 0 {
+			break
+		}
+		for _, v := range list {
+			seen[v.Name] = true
+			after = v.Name
+		}
+	}
+	if len(seen) != paths || requests < 3 {
+		t.Errorf("%d paths in %d answers, want %d in 2 and an empty one", len(seen), requests, paths)
+	}
+}
