@@ -267,7 +267,7 @@ func (c *Client) giveUp(ctx context.Context, w *work) ([]store.Outcome, error) {
 	w.givenUp = true
 	err := errors.New("the client is closed")
 	if ctx.Err() != nil {
-		err = fmt.Errorf("no controller answers (%v): %w", c.why, context.Cause(ctx))
+		err = fmt.Errorf("no controller answers, of which a majority must run (%v): %w", c.why, context.Cause(ctx))
 	}
 	switch {
 	case w.answered:
@@ -278,6 +278,17 @@ func (c *Client) giveUp(ctx context.Context, w *work) ([]store.Outcome, error) {
 	l := &c.lanes[w.lane]
 	l.queue = slices.DeleteFunc(l.queue, func(o *work) bool { return o == w })
 	return nil, err
+}
+
+// Trouble returns why the last attempt to reach a controller has failed; nil if the client has a connection, or has not
+// tried to have one.
+func (c *Client) Trouble() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.on != nil {
+		return nil
+	}
+	return c.why
 }
 
 // nudge has run look whether there is something to send.

@@ -32,7 +32,7 @@ func (c *Client) watch(ctx context.Context, request store.WatchRequest,
 	request.Namespace = c.namespace
 	return func(yield func(store.WatchResponse, error) bool) {
 		w := watching{client: c, request: request, yield: yield, without: map[string]bool{}, lack: map[string]int{},
-			after: slices.Clone(after)}
+			after: slices.Clone(after), silence: answerTimeout}
 		w.run(ctx)
 	}
 }
@@ -43,6 +43,7 @@ type watching struct {
 	request store.WatchRequest // but for the revisions
 	after   []uint64           // those up to which everything was yielded; none yet: the present ones
 	yield   func(store.WatchResponse, error) bool
+	silence time.Duration   // without a response, after which another controller is tried
 	ended   bool            // the loop was left
 	heard   bool            // from the present controller
 	without map[string]bool // the controllers that have forgotten the next changes
@@ -104,7 +105,7 @@ func (w *watching) final(address string, err error) bool {
 func (w *watching) at(ctx context.Context, address string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	late := time.AfterFunc(answerTimeout, func() { cancel(fmt.Errorf("%s: no answer in %v", address, answerTimeout)) })
+	late := time.AfterFunc(w.silence, func() { cancel(fmt.Errorf("%s: no answer in %v", address, w.silence)) })
 	defer late.Stop()
 	secret, err := w.client.token.secret()
 	if err != nil {
@@ -116,6 +117,7 @@ func (w *watching) at(ctx context.Context, address string) error {
 	}
 	defer on.Close()
 	for {
+		late.Reset(w.silence) // it sends something each second, but may hang
 		r, err := on.Receive()
 		if err != nil {
 			return err

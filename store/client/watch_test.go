@@ -73,6 +73,61 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// mute is a response of which nothing comes any more after the first message, as of a controller that hangs.
+type mute struct {
+	http.ResponseWriter
+	flushed bool
+}
+
+func (m *mute) Write(b []byte) (int, error) {
+	if m.flushed {
+		return len(b), nil
+	}
+	return m.ResponseWriter.Write(b)
+}
+
+func (m *mute) Flush() {
+	if !m.flushed {
+		m.ResponseWriter.(http.Flusher).Flush()
+	}
+	m.flushed = true
+}
+
+// A watch goes on at another controller if the present one hangs after it has answered.
+func TestWatchOfOneThatHangs(t *testing.T) {
+	c, cl := serveTable(t, 1)
+	hangs := listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.served.ServeHTTP(&mute{ResponseWriter: w}, r)
+	}))
+	watcher, err := New("n", hangs, c.addresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watcher.Close()
+	put := store.Op{Kind: store.Put, Table: "t", Key: "k", Columns: store.Value([]byte("1"))}
+	wrote := false
+	w := watching{client: watcher, request: store.WatchRequest{Namespace: "n"}, without: map[string]bool{},
+		lack: map[string]int{}, silence: 100 * time.Millisecond}
+	w.yield = func(r store.WatchResponse, err error) bool {
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		if !wrote {
+			wrote = true
+			if _, err := cl.Do(t.Context(), put); err != nil {
+				t.Error(err)
+			}
+		}
+		return len(r.Changes) == 0
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if w.run(ctx); ctx.Err() != nil {
+		t.Error("the change is not told")
+	}
+}
+
 // A watch of some rows learns of the revisions of others, and ends when its changes are forgotten.
 func TestWatchSome(t *testing.T) {
 	_, cl := serveTable(t, 1)
