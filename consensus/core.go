@@ -126,7 +126,8 @@ type LostLogError struct {
 
 func (e *LostLogError) Error() string {
 	return fmt.Sprintf("member %d has lost its log: leader %d knows that it had entry %d, but it ends at %d; "+
-		"restore its directory, or remove it from the group and add it again under a new id", e.ID, e.Leader, e.Known,
+		"do not restore an older copy of its folder, but replace it by a member with a new id and an empty folder "+
+		"(holdfast member replace)", e.ID, e.Leader, e.Known,
 		e.Has)
 }
 

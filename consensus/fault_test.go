@@ -301,7 +301,7 @@ func TestLostLog(t *testing.T) {
 	again := start(t, cfgs[blank])
 	await.End(t, "it", again.ended)
 	var lost *LostLogError
-	if err := again.n.Err(); !errors.As(err, &lost) || !strings.Contains(err.Error(), "add it again under a new id") {
+	if err := again.n.Err(); !errors.As(err, &lost) || !strings.Contains(err.Error(), "with a new id and an empty folder") {
 		t.Errorf("%v", err)
 	}
 	if err := again.n.Propose(1, []byte("x")); !errors.As(err, &lost) {

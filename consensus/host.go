@@ -119,7 +119,7 @@ func Found(cfg HostConfig, groups ...GroupConfig) error {
 	}
 	saved, err := d.Load()
 	if err == nil && saved[groups[0].Group].Hard != nil {
-		err = fmt.Errorf("%s holds a log already", cfg.Dir)
+		err = fmt.Errorf("%s holds a log already: start it with holdfast serve", cfg.Dir)
 	}
 	if err == nil {
 		var first []storage.Batch

@@ -100,6 +100,9 @@ func (c *Controller) resume(ctx context.Context, r Resume) (Resumed, error) {
 	if err != nil {
 		return Resumed{}, err
 	}
+	if _, err := c.running(r.App); err != nil {
+		return Resumed{}, err
+	}
 	reason, err := c.call(ctx, ledger.Call{Actor: a, Resumes: true})
 	if err != nil {
 		return Resumed{}, err

@@ -140,6 +140,7 @@ func (c *Client) failure(to config.Controller, err error) error {
 // leader asks the controller that leads, and looks for it as long as patience says.
 func leader[M proto.Message](ctx context.Context, c *Client, patience time.Duration,
 	method func(peer, context.Context) (M, error), answer any) error {
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	at := c.cluster.Controllers[0]
@@ -166,7 +167,11 @@ func leader[M proto.Message](ctx context.Context, c *Client, patience time.Durat
 			at = c.cluster.Controllers[others%len(c.cluster.Controllers)]
 			others++
 		}
-		if ended := sleep(ctx, retryPause); ended != nil {
+		ended := sleep(ctx, retryPause)
+		if caller.Err() != nil {
+			return caller.Err()
+		}
+		if ended != nil {
 			return fmt.Errorf("no controller that leads was found in %v: %s (%w)", patience, w.tried(), ended)
 		}
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,9 @@ A drained controller leads again only if there was no leader for more than ten e
 			if len(args) > 0 {
 				name = args[0]
 			} else if m, err := o.Members(cmd.Context()); err == nil {
-				name = m.Leader
+				if name = m.Leader; name == "" {
+					return errors.New("no controller leads, so there is none to drain: name one, or see holdfast status")
+				}
 			} else {
 				return err
 			}

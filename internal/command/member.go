@@ -198,7 +198,7 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 	error) {
 	bar := newProgress(out)
 	defer bar.clear()
-	said := false
+	said, joins := false, ""
 	most := 0
 	m, changed, err := o.Change(ctx, wanted, func(m controller.Members) {
 		w := m.Waiting
@@ -209,6 +209,7 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 			}
 			return
 		}
+		joins = w.Name
 		if !w.Connected && !said {
 			said = true
 			fmt.Fprintf(out, "%s is not connected: start it, with holdfast serve --join if it is new; waiting for it\n",
@@ -221,6 +222,9 @@ func await(ctx context.Context, o *client.Client, wanted controller.MemberChange
 	case err == nil && changed && wanted.Remove != 0:
 		fmt.Fprintln(out, "the certificate of the removed controller is still accepted: with tls, add it to the file "+
 			"tls: deny on all machines; without, give the others a new cluster-key")
+	case ctx.Err() != nil && joins != "":
+		fmt.Fprintf(out, "%s is a learner now: run the command again to go on, or holdfast member remove %s\n", joins,
+			joins)
 	case err != nil || changed:
 	case wanted.Replication > 0:
 		fmt.Fprintln(out, "nothing is left to change")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -27,6 +28,9 @@ one, the module uses that. Otherwise it requires the release of this program, an
   go run . demo`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if name := filepath.Base(args[0]); slices.Contains(applicationNames(), name) {
+				return fmt.Errorf("new: Holdfast has an application %q: use another name", name)
+			}
 			_, file, _, _ := runtime.Caller(0)
 			from := starter.Find(file)
 			if source != "" {

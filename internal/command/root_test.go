@@ -171,7 +171,8 @@ tls              none: plain TCP
 	code, out, stderr = invoke(t.Context(), "config", "check", bad)
 	want = "holdfast: " + bad + ":7: unknown app \"lerning\"; did you mean \"learning\"? (known: " +
 		"balancer, burst, devices, edge, exchange, firewall, flock, graph, hub, kandoo, kandoo-central, kv, " +
-		"learning, liveness, monitor, node, path, queue, recovery, router, store, tenants, topology, valiant)\n"
+		"learning, liveness, monitor, node, path, queue, recovery, router, store, tenants, topology, valiant); an " +
+		"application of your own is in your program: use that in place of holdfast\n"
 	if code != 1 || out != "" || stderr != want {
 		t.Errorf("exit code %d, printed %q, stderr\n got %swant %s", code, out, stderr, want)
 	}

@@ -50,9 +50,8 @@ by "admin", "operator" or "viewer": the first of which there is a certificate.`,
 			} else if err = printStatus(cmd.OutOrStdout(), s); err == nil && links != nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s See holdfast links.\n", links)
 			}
-			if err == nil && s.Leader == "" {
-				err = fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
-					len(s.Controllers))
+			if err == nil {
+				err = leads(s)
 			}
 			return err
 		},
@@ -60,6 +59,20 @@ by "admin", "operator" or "viewer": the first of which there is a certificate.`,
 	cmd.Flags().StringVar(&file, "config", "holdfast.yaml", "the cluster file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// leads returns an error if no controller is known that leads.
+func leads(s controller.ClusterStatus) error {
+	switch {
+	case s.Leader != "":
+		return nil
+	case len(s.Groups) > 0 && s.Groups[0].Leader != "" &&
+		!slices.ContainsFunc(s.Controllers, func(a controller.Answer) bool { return a.Name == s.Groups[0].Leader }):
+		return fmt.Errorf("controller %s leads, and %s, which answers, has a cluster file without it: give %s the present "+
+			"file, and restart it", s.Groups[0].Leader, s.By, s.By)
+	}
+	return fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
+		len(s.Controllers))
 }
 
 // detection asks the leader how soon BFD detects a dead link. It returns nil if no link is watched, or nobody answers.

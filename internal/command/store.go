@@ -96,6 +96,8 @@ func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *s
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
 	defer cancel()
+	wait := tellWait(cmd.ErrOrStderr(), c, time.Second)
+	defer wait.end()
 	out, err := c.Do(ctx, o)
 	if err != nil {
 		return fmt.Errorf("store %s: %w", cmd.Name(), err)
@@ -103,10 +105,30 @@ func (f *storeFlags) do(cmd *cobra.Command, o store.Op, print func(io.Writer, *s
 	if o.Kind == store.List && out.Results[0].Rows == nil {
 		out.Results[0].Rows = []store.Row{} // none
 	}
-	if f.asJSON {
-		return writeJSON(cmd.OutOrStdout(), &out.Results[0])
+	at := listed{out.Revision, out.Revisions, &out.Results[0]}
+	switch {
+	case f.asJSON && o.Kind == store.List:
+		return writeJSON(cmd.OutOrStdout(), at)
+	case f.asJSON:
+		return writeJSON(cmd.OutOrStdout(), at.Result)
+	case o.Kind == store.List:
+		fmt.Fprintf(cmd.ErrOrStderr(), "holdfast: at revision %s\n", at)
 	}
-	return print(cmd.OutOrStdout(), &out.Results[0])
+	return print(cmd.OutOrStdout(), at.Result)
+}
+
+// listed is what list has read, with the revision after which a watch goes on.
+type listed struct {
+	Revision  uint64   `json:"revision"`
+	Revisions []uint64 `json:"revisions,omitempty"` // in a namespace with buckets, of each
+	*store.Result
+}
+
+func (l listed) String() string {
+	if len(l.Revisions) > 0 {
+		return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(l.Revisions)), ","), "[]")
+	}
+	return fmt.Sprint(l.Revision)
 }
 
 func printVersion(w io.Writer, r *store.Result) error {
@@ -280,9 +302,10 @@ func storeDelete(f *storeFlags) *cobra.Command {
 func storeList(f *storeFlags) *cobra.Command {
 	o := store.Op{Kind: store.List}
 	cmd := &cobra.Command{
-		Use:     "list TABLE",
-		Short:   "Print rows",
-		Long:    "Print the rows of a table in the order of their keys, with their versions.",
+		Use:   "list TABLE",
+		Short: "Print rows",
+		Long: `Print the rows of a table in the order of their keys, with their versions. The revision that it tells is
+for store watch --after, which then prints what has changed since.`,
 		Example: `  holdfast store list hosts --prefix 10. --limit 20`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,8 @@ func (f *storeFlags) watch(cmd *cobra.Command, table, prefix string, after []uin
 	}
 	defer c.Close()
 	out, printed := cmd.OutOrStdout(), 0
+	wait := tellWait(cmd.ErrOrStderr(), c, 3*time.Second) // controllers send something each second
+	defer wait.end()
 	for told, err := range c.Watch(cmd.Context(), table, prefix, after...) {
 		switch refused, is := errors.AsType[*store.Error](err); {
 		case is && refused.Code == store.Forgotten:
@@ -55,6 +58,7 @@ func (f *storeFlags) watch(cmd *cobra.Command, table, prefix string, after []uin
 		case err != nil:
 			return fmt.Errorf("store watch: %w", err)
 		}
+		wait.answered()
 		for _, change := range told.Changes {
 			if err := f.printChange(out, told.Bucket, change); err != nil {
 				return err

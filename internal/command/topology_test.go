@@ -23,8 +23,8 @@ func switchesOf(leader string, applied uint64, ids ...uint64) controller.Tables 
 		t.Stale = &controller.Stale{}
 	}
 	for _, id := range ids {
-		// CBOR: [null, false]
-		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x82, 0xf6, 0xf4}})
+		// CBOR: [null, false, 0]
+		t.Rows = append(t.Rows, ledger.Row{Table: "switches", Cell: ledger.Key{A: id}, Value: []byte{0x83, 0xf6, 0xf4, 0}})
 	}
 	return t
 }

@@ -259,7 +259,8 @@ func TestMistakes(t *testing.T) {
 			`f:5: api address "10.0.0.1:8653" ` + exposed},
 		{"insecure with TLS", one + files + "insecure: true\n", "f:4: insecure: true, and tls; remove one of them"},
 		{"unknown app", one + "apps: [learnin]\n",
-			`f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning)`},
+			`f:3: unknown app "learnin"; did you mean "learning"? (known: hub, learning); an application of ` +
+				`your own is in your program: use that in place of holdfast`},
 		{"app twice", one + "apps:\n- hub\n- hub\n", `f:5: app "hub" twice; remove one`},
 		{"no apps", one + "apps: []\n", "f:3: no apps; name at least one, or leave `apps` out for the default"},
 		{"module twice", one + "apps:\n- a.b\n- a.b\n", `f:5: app "a.b" twice; remove one`},

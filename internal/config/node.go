@@ -106,11 +106,16 @@ func (p *parser) mistake(n *yaml.Node, problem, remedy string) error {
 
 // unknown is a name that is none of known.
 func (p *parser) unknown(n *yaml.Node, what, name string, known []string) error {
-	remedy := "known: " + strings.Join(known, ", ")
+	return p.mistake(n, fmt.Sprintf("unknown %s %q", what, name), suggestion(name, known))
+}
+
+// suggestion is the remedy for a name that is none of known.
+func suggestion(name string, known []string) string {
+	all := "known: " + strings.Join(known, ", ")
 	if near := nearest(name, known); near != "" {
-		remedy = fmt.Sprintf("did you mean %q? (%s)", near, remedy)
+		return fmt.Sprintf("did you mean %q? (%s)", near, all)
 	}
-	return p.mistake(n, fmt.Sprintf("unknown %s %q", what, name), remedy)
+	return all
 }
 
 // nearest returns the known name within a third of name's length in edits, or "".

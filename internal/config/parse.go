@@ -314,7 +314,8 @@ func (p *parser) appList(n *yaml.Node) error {
 			continue
 		}
 		if !slices.Contains(p.apps, app) {
-			return p.unknown(item, "app", app, p.apps)
+			return p.mistake(item, fmt.Sprintf("unknown app %q", app), suggestion(app, p.apps)+
+				"; an application of your own is in your program: use that in place of holdfast")
 		}
 		if slices.Contains(p.cluster.Apps, app) {
 			return p.mistake(item, fmt.Sprintf("app %q twice", app), "remove one")

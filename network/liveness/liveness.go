@@ -140,15 +140,15 @@ func (l *liveness) switchDown(tx *app.Tx, down app.SwitchDown) error {
 
 // switchForgotten removes the ports of a switch that does not come back, and their links.
 func (l *liveness) switchForgotten(tx *app.Tx, m app.SwitchForgotten) error {
-	sum, _ := l.totals.Get(tx, all)
 	for at := range l.peers.All(tx, all) {
 		if at.Switch == m.Switch {
 			l.part(tx, at, app.PortOf{})
 			l.peers.Delete(tx, all, at)
+			sum, _ := l.totals.Get(tx, all)
 			sum.Ends--
+			l.totals.Put(tx, all, sum)
 		}
 	}
-	l.totals.Put(tx, all, sum)
 	return nil
 }
 

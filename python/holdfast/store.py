@@ -115,6 +115,7 @@ class Result:
     value: int = 0  # of add
     session: int = 0
     tables: dict[str, Any] = field(default_factory=dict)  # of list_tables
+    revision: Revision = 0  # of the namespace: `watch` after the one of a list tells what has changed since
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,8 @@ class Client:
 
     def __init__(self, addresses: Sequence[str], namespace: str = "default", timeout_seconds: float = 15.0,
                  tls: TLS | None = None, token_file: str = "") -> None:
+        if isinstance(addresses, str):
+            raise ValueError(f"addresses is a list, such as [{addresses!r}]")
         if not addresses:
             raise ValueError("no controller has a `rest` address: add one to each controller in the cluster file")
         self._addresses = list(addresses)
@@ -520,6 +523,9 @@ class AsyncClient:
 
 
 def _encoded(columns: Columns) -> dict[str, str]:
+    for name, value in columns.items():
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise TypeError(f"column {name!r} has to be bytes, not {type(value).__name__}")
     return {name: base64.b64encode(value).decode() for name, value in columns.items()}
 
 
@@ -528,14 +534,16 @@ def _outcome(answer: dict[str, Any]) -> list[Result]:
     why = answer.get("error") or answer["outcomes"][0].get("error")
     if why:
         raise StoreError(why["code"], why.get("message", ""), why.get("op"))
-    return [_result(r) for r in answer["outcomes"][0].get("results", [])]
+    outcome = answer["outcomes"][0]
+    revision = tuple(int(r) for r in outcome.get("revisions", [])) or int(outcome.get("revision", 0))
+    return [_result(r, revision) for r in outcome.get("results", [])]
 
 
-def _result(r: dict[str, Any]) -> Result:
+def _result(r: dict[str, Any], revision: Revision) -> Result:
     row = r.get("row")
     return Result(version=int(r.get("version", 0)), row=_row(row) if row is not None else None,
                   rows=[_row(row) for row in r.get("rows", [])], next=r.get("next", ""), value=int(r.get("value", 0)),
-                  session=int(r.get("session", 0)), tables=r.get("tables", {}))
+                  session=int(r.get("session", 0)), tables=r.get("tables", {}), revision=revision)
 
 
 def _row(r: dict[str, Any]) -> Row:

@@ -46,7 +46,7 @@ func (r *Report) Detection() Detection {
 	var d Detection
 	for _, l := range r.Links {
 		d.FalseAlarms += l.FalseAlarms
-		if l.IntervalMs == 0 {
+		if l.IntervalMs == 0 || l.Ends[0].State == "" || l.Ends[1].State == "" { // no BFD there
 			continue
 		}
 		d.Links++
