@@ -31,7 +31,7 @@ A drained controller leads again only if there was no leader for more than ten e
 				name = args[0]
 			} else if m, err := o.Members(cmd.Context()); err == nil {
 				if name = m.Leader; name == "" {
-					return errors.New("no controller leads, so there is none to drain: name one, or see holdfast status")
+					return errors.New("no controller leads, so there is nothing to drain: see holdfast status")
 				}
 			} else {
 				return err

@@ -83,6 +83,9 @@ func messageOf(t *testing.T, d protoreflect.MessageDescriptor) proto.Message {
 func asJSON(t *testing.T, r *http.Request, of protoreflect.MethodDescriptor) string {
 	m := messageOf(t, of.Input())
 	body, err := io.ReadAll(r.Body)
+	if errors.Is(err, io.ErrUnexpectedEOF) { // another controller has answered, so this one is not asked any more
+		return ""
+	}
 	if err == nil {
 		err = proto.Unmarshal(body, m)
 	}

@@ -68,8 +68,8 @@ func leads(s controller.ClusterStatus) error {
 		return nil
 	case len(s.Groups) > 0 && s.Groups[0].Leader != "" &&
 		!slices.ContainsFunc(s.Controllers, func(a controller.Answer) bool { return a.Name == s.Groups[0].Leader }):
-		return fmt.Errorf("controller %s leads, and %s, which answers, has a cluster file without it: give %s the present "+
-			"file, and restart it", s.Groups[0].Leader, s.By, s.By)
+		return fmt.Errorf("controller %s leads, and %s, which answers, has a cluster file without it: give %s the "+
+			"present file, and restart it", s.Groups[0].Leader, s.By, s.By)
 	}
 	return fmt.Errorf("no controller leads: a majority of the %d controllers must run and reach each other",
 		len(s.Controllers))

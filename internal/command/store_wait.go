@@ -31,8 +31,8 @@ func tellWait(out io.Writer, c *client.Client, after time.Duration) *storeWait {
 				if err := c.Trouble(); err != nil {
 					why = " (" + err.Error() + ")"
 				}
-				fmt.Fprintf(out, "holdfast: waiting for an answer of the store%s; a majority of the controllers must run: "+
-					"see holdfast status\n", why)
+				fmt.Fprintf(out, "holdfast: waiting for an answer of the store%s; a majority of the controllers must "+
+					"run: see holdfast status\n", why)
 				next.Reset(5 * time.Second)
 			}
 		}
