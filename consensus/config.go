@@ -45,6 +45,9 @@ type HostConfig struct {
 	// Cluster is the name of the cluster; controllers of different clusters refuse each other.
 	Cluster string
 
+	// Names are those of controllers, for the log. Of others it has the id.
+	Names map[uint64]string
+
 	// Several says that the cluster has several groups. Its controllers refuse those of a cluster of the same name with
 	// one group, and the logs of these, and are refused: see Regroup.
 	Several bool

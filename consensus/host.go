@@ -88,7 +88,7 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	h.helpers.Go(h.saver.run)
 	h.transport = transport.Start(transport.Config{
 		ID: cfg.ID, Cluster: cfg.hello(), Listener: cfg.Listener, Handler: received{h}, Logger: cfg.Logger,
-		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded, Heartbeat: cfg.Heartbeat,
+		Dial: cfg.Dial, Admit: cfg.Admit, Founded: h.founded, Heartbeat: cfg.Heartbeat, Names: cfg.Names,
 	})
 	h.helpers.Go(h.tick)
 	return h, nil

@@ -286,6 +286,9 @@ func (c *Core) changeRole(now time.Time, r consensus.Role) error {
 		if was.Leading {
 			c.log.Warn("no longer leader", "term", was.Term)
 		}
+		if r.Leader != 0 && r.Leader != was.Leader && r.Leader != c.cfg.ID {
+			c.log.Info("follower", "leader", c.nameOf(r.Leader), "term", r.Term)
+		}
 		if err := c.ledger.Follow(); err != nil {
 			return fmt.Errorf("controller %s: %w", c.cfg.Name, err)
 		}

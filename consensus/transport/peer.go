@@ -213,7 +213,8 @@ func (p *peer) run() {
 func (p *peer) failed(err error) {
 	if err.Error() != p.logged {
 		p.logged = err.Error()
-		p.cfg.Logger.Info("consensus: no connection to a controller", "id", p.id, "addr", p.addr, "err", err)
+		p.cfg.Logger.Info("consensus: no connection to a controller", "peer", p.cfg.name(p.id), "addr", p.addr,
+			"err", err)
 	}
 	switch {
 	case errors.Is(err, errRemoved):
@@ -242,7 +243,7 @@ func (p *peer) connect() error {
 		Founded: p.cfg.Founded(), Cluster: p.cfg.Cluster}); err != nil {
 		return err
 	}
-	p.cfg.Logger.Info("consensus: connected to a controller", "id", p.id, "addr", p.addr)
+	p.cfg.Logger.Info("consensus: connected to a controller", "peer", p.cfg.name(p.id), "addr", p.addr)
 	p.logged = ""
 
 	// Nothing ever comes on this connection but its end.

@@ -13,11 +13,13 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +57,7 @@ type Config struct {
 	Peers    map[uint64]string // controller to address; ID itself is ignored
 	Handler  Handler
 	Logger   *slog.Logger
+	Names    map[uint64]string // of controllers, for the log
 	// Dial opens the connection to a controller and verifies its identity; nil: TCP without verification.
 	Dial func(ctx context.Context, controller uint64, address string) (net.Conn, error)
 	// Admit says, after the hello, whether a peer may act as a given controller; nil: every peer may.
@@ -70,6 +73,11 @@ type Config struct {
 	gone    func(controller uint64) bool // see Transport.Gone
 	dials   func(controller uint64) bool // see Transport.SetPeers
 	gathers *atomic.Bool                 // see Transport.Gather
+}
+
+// name returns what the log calls a controller.
+func (c *Config) name(controller uint64) string {
+	return cmp.Or(c.Names[controller], strconv.FormatUint(controller, 10))
 }
 
 func (c Config) withDefaults() Config {
@@ -302,7 +310,7 @@ func (t *Transport) serve(conn net.Conn, handshakes chan struct{}) {
 	closed := t.closed
 	t.mu.Unlock()
 	if newest && !closed {
-		t.cfg.Logger.Info("consensus: lost the connection from a controller", "id", from, "err", err)
+		t.cfg.Logger.Info("consensus: lost the connection from a controller", "peer", t.cfg.name(from), "err", err)
 		t.cfg.Handler.Disconnected(from)
 	}
 }

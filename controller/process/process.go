@@ -154,6 +154,7 @@ func run(ctx context.Context, cfg Config, me config.Controller) (err error) {
 	s := cfg.Cluster
 	cfg.Logger.Info("serving", "openflow", me.OpenFlow, "api", me.API, "peer", me.Peer, "apps", s.Apps, "durability",
 		s.Durability, "tls", s.TLS != nil)
+	warnOfNoKey(s, cfg.Logger)
 	for {
 		select {
 		case <-cfg.Reload:
@@ -262,10 +263,7 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 func addKey(own *controller.Config, s *config.Cluster) (*clusterkey.Key, error) {
 	key, err := clusterkey.Load(s.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		own.Logger.Warn("anybody who reaches the port for the other controllers can pretend to be one: there is no "+
-			"key of the cluster, and no tls; make a file with 64 random hexadecimal digits, and copy it to all "+
-			"controllers", "file", filepath.Join(s.Data, clusterkey.File))
-		return nil, nil
+		return nil, nil // see warnOfNoKey
 	}
 	if err != nil {
 		return nil, err
@@ -275,6 +273,15 @@ func addKey(own *controller.Config, s *config.Cluster) (*clusterkey.Key, error) 
 		return key.Dial(ctx, address)
 	}
 	return key, nil
+}
+
+// warnOfNoKey is called once the controller runs: before that, its folder may be missing, and init makes both.
+func warnOfNoKey(s *config.Cluster, log *slog.Logger) {
+	if _, err := clusterkey.Load(s.Data); s.TLS == nil && errors.Is(err, fs.ErrNotExist) {
+		log.Warn("anybody who reaches the port for the other controllers can pretend to be one: there is no key of "+
+			"the cluster, and no tls; make a file with 64 random hexadecimal digits, and copy it to all controllers",
+			"file", filepath.Join(s.Data, clusterkey.File))
+	}
 }
 
 // openChanges opens the log of who asks this controller for changes. It is beside the folder of the controller, which
@@ -319,7 +326,12 @@ func closeUnused(cfg controller.Config) error {
 
 // host is what a controller needs to know for the consensus, without its listener.
 func host(s *config.Cluster, me config.Controller, log *slog.Logger) consensus.HostConfig {
+	names := map[uint64]string{}
+	for _, c := range s.Controllers {
+		names[c.ID] = c.Name
+	}
 	return consensus.HostConfig{
+		Names:     names,
 		Cluster:   s.Name,
 		Several:   s.PerController,
 		ID:        me.ID,

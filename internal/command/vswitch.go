@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-sdn/holdfast/internal/incident"
 	"github.com/holdfast-sdn/holdfast/internal/mtls"
 	"github.com/holdfast-sdn/holdfast/internal/pki"
 	"github.com/holdfast-sdn/holdfast/lab/vswitch"
@@ -119,18 +118,13 @@ func checkVswitch(c *vswitch.ProcessConfig) error {
 	return nil
 }
 
-// dialTLS connects a switch to agents and controllers over TLS. What fails is logged.
+// dialTLS connects a switch to agents and controllers over TLS.
 func dialTLS(files mtls.Files, log *slog.Logger) (func(context.Context, string) (net.Conn, error), error) {
 	c, err := mtls.Load(files, mtls.Role(pki.Switch), log)
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	incidents := incident.New(log)
 	return func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := c.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
-		if err != nil && !errors.Is(err, context.Canceled) {
-			incidents.Warn(address, "controller not connected", "address", address, "error", err)
-		}
-		return conn, err
+		return c.Dial(ctx, address, mtls.Role(pki.Agent, pki.Controller))
 	}, nil
 }

@@ -273,17 +273,22 @@ func dialPlain(ctx context.Context, addr string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, network, at)
 }
 
-// dial keeps a connection to a controller.
+// dial keeps a connection to a controller. Why there is none for long is logged once.
 func (r *Runner) dial(addr string) {
+	said := ""
 	for backoff := MinBackoff; r.ctx.Err() == nil; {
 		ctx, cancel := context.WithTimeout(r.ctx, dialTimeout)
 		nc, err := r.config.Dial(ctx, addr)
 		cancel()
-		if err == nil {
-			backoff = MinBackoff
+		switch {
+		case err == nil:
+			backoff, said = MinBackoff, ""
 			err = r.Serve(nc)
+			r.config.Log.Debug("controller not connected any more", "address", addr, "err", err)
+		case r.ctx.Err() == nil && backoff == MaxBackoff && err.Error() != said: // it may just be about to start
+			said = err.Error()
+			r.config.Log.Warn("controller not connected", "address", addr, "err", err)
 		}
-		r.config.Log.Debug("controller not connected", "address", addr, "err", err)
 		select {
 		case <-r.ctx.Done():
 		case <-time.After(backoff):

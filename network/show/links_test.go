@@ -39,7 +39,7 @@ func TestWriteLinks(t *testing.T) {
 		"1 of 3 links have no BFD. If one of these loses packets while its ports look fine, no switch notices: the "+
 			"probes of",
 		"application topology do, after 9 to 12 s. A port that loses its carrier is noticed at once.",
-		"BFD detects a dead link within 315 ms. On 1 of 3 links it is slower than it could be, because there was a "+
+		"BFD detects a dead link within 315 ms. On 1 of 2 links it is slower than it could be, because there was a "+
 			"false alarm",
 		"or the link is new: 2 false alarms since this controller leads.",
 		"2 links are not watched: there are too many",
