@@ -21,13 +21,14 @@ type Running struct {
 	Handler string // its name; "" if the application does not say it
 	Switch  openflow.DatapathID
 	Kind    InputKind // of the input
+	Name    string    // of a message, timer or call
 	// Early: no handler has entered an actor, so it is not known which one handles the input. Actor is that which the
 	// input is for if a handler needs no cells.
 	Early bool
 }
 
 func (r Running) String() string {
-	s := fmt.Sprintf("%v on %v", r.Actor, &Input{Kind: r.Kind, Switch: r.Switch})
+	s := fmt.Sprintf("%v on %v", r.Actor, &Input{Kind: r.Kind, Switch: r.Switch, Name: r.Name})
 	switch {
 	case r.Handler != "":
 		return r.Handler + " of " + s
@@ -43,7 +44,7 @@ func (c *Core) Watch(g *watchdog.Guard) { c.guard = g }
 // Running describes the call in which the goroutine of this Core was given up.
 func (c *Core) Running() Running {
 	tx, in := &c.tx, &c.input
-	r := Running{Actor: Actor{tx.app, in.at}, Switch: in.Switch, Kind: in.Kind, Early: tx.early}
+	r := Running{Actor: Actor{tx.app, in.at}, Switch: in.Switch, Kind: in.Kind, Name: in.Name, Early: tx.early}
 	if !tx.early {
 		r.Shard, r.Handler = tx.at, tx.handler
 	}

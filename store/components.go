@@ -37,7 +37,8 @@ func (o *Op) checkComponent() *Error {
 	case o.Kind != ListComponents && (o.Start != "" || o.Limit != 0):
 		return Fail(Invalid, "%s has no range", o.Kind)
 	case o.Limit < 0 || o.Limit > MaxPage:
-		return Fail(Invalid, "a list has at most %d components: read the next ones from next on", MaxPage)
+		return Fail(Invalid, "limit %d: a list has at most %d components, and then next says where the others begin",
+			o.Limit, MaxPage)
 	case len(o.Key) > MaxKey:
 		return Fail(Invalid, "a key has at most %d bytes, this one has %d", MaxKey, len(o.Key))
 	case o.Table != "" || o.Key != "" && o.Kind != Run || o.Only != nil || o.Column != "" || o.Delta != 0 ||

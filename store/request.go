@@ -407,7 +407,8 @@ func (o *Op) check() *Error {
 	case o.Kind != List && (o.Kind != ListTables && (o.Start != "" || o.Limit != 0) || o.End != "" || o.Prefix != ""):
 		return Fail(Invalid, "%s has no range", o.Kind)
 	case o.Limit < 0 || o.Limit > MaxPage:
-		return Fail(Invalid, "a list has at most %d rows: read the next ones from next on", MaxPage)
+		return Fail(Invalid, "limit %d: a list has at most %d rows, and then next says where the others begin", o.Limit,
+			MaxPage)
 	case o.Kind != CreateTable && o.Definition != nil:
 		return Fail(Invalid, "%s has no definition", o.Kind)
 	case o.Component != "" || o.Source != "":

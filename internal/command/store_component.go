@@ -24,8 +24,13 @@ func storeUpload(f *storeFlags) *cobra.Command {
 run(args). It reads and writes rows with store.get, store.put and so on, as one transaction, and saves the round
 trips. It is bounded in steps and memory. docs/design/store.md says what it can do. Its name is that of the file,
 without the ending.`,
-		Example: `  holdfast store upload robin.star
-  holdfast store run robin pool=web`,
+		Example: `  holdfast store create-table visits
+  cat > visit.star <<'END'
+  def run(args):
+      return {"visits": str(store.add("visits", args["who"]))}
+  END
+  holdfast store upload visit.star
+  holdfast store run visit who=alice`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			source, err := os.ReadFile(args[0])
