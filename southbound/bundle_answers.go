@@ -74,9 +74,12 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 		return nil
 	}
 	s, xid := b.step, openflow.XID(msg)
+	cmd := b.inBundle(xid)
 	switch {
 	case s == nil:
-	case b.inBundle(xid) != nil:
+	case cmd != nil && b.excludes(cmd[1], e):
+		s.excluded = true
+	case cmd != nil:
 		if uint64(len(s.refusals)) <= s.last-s.first { // one for each command is all that there can be
 			s.refusals = append(s.refusals, slices.Clone(msg))
 		}
@@ -85,7 +88,7 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 			s.retry = true
 			b.tries++
 		}
-	case xid == s.marker && !s.retry: // else there is no bundle for it
+	case xid == s.marker && !s.retry && !s.excluded: // else there may be no bundle for it
 		b.cannot = noMarker
 	case xid == s.barrier:
 		return b.passed() // an ERROR has its place in the order too, like a reply
@@ -93,6 +96,17 @@ func (b *bundleSender) failed(msg []byte) (refused [][]byte) {
 		return b.rejected(e)
 	}
 	return nil
+}
+
+// excludes reports whether e says that the switch takes no command of this type in a bundle, and remembers the type.
+// Every switch that has bundles must take FLOW_MOD.
+func (b *bundleSender) excludes(typ uint8, e of13.Error) bool {
+	code, ours := e.BundleError()
+	if !ours || code != of13.BundleMsgUnsup || typ == of13.TypeFlowMod {
+		return false
+	}
+	b.alone |= 1 << typ
+	return true
 }
 
 const noMarker = "it does not take the flow entry that says what is done: run an agent beside it"
@@ -109,6 +123,9 @@ func (b *bundleSender) passed() (refused [][]byte) {
 		b.again()
 	case !s.opened: // without an answer by now, the switch does not support bundles
 		b.cannot = noBundles
+	case s.excluded: // before refusals: the next try shows these again
+		b.control(s, of13.BundleDiscardRequest, b.xid())
+		b.again()
 	case len(s.refusals) > 0:
 		b.control(s, of13.BundleDiscardRequest, b.xid())
 		return b.refuse()
@@ -125,6 +142,9 @@ func (b *bundleSender) rejected(e of13.Error) [][]byte {
 	code, ours := e.BundleError()
 	switch timeout := ours && code != of13.BundleMsgFailed; {
 	case b.cannot != "":
+		return nil
+	case s.excluded:
+		b.again()
 		return nil
 	case len(s.refusals) > 0:
 	case timeout && b.tries < maxTries: // of the bundle itself: it was open for too long, or there are too many

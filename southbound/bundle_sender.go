@@ -15,9 +15,10 @@ import (
 // rejects it, each is sent in a bundle of its own, and the bad one is refused as a whole. One step is outstanding at a
 // time; what arrives meanwhile makes the next one larger. So a new master needs to read only the marker.
 //
-// Commands that cannot be in a bundle are sent alone. A request, which changes nothing, is repeated by a new master
-// until its answer is logged. Other commands are sent as command, barrier, marker, barrier: if the connection ends
-// between the first and the last, a new master may repeat that command.
+// Commands that cannot be in a bundle are sent alone. Some switches refuse more types in bundles than others: the
+// sender learns these from the refusals. A request, which changes nothing, is repeated by a new master until its answer
+// is logged. Other commands are sent as command, barrier, marker, barrier: if the connection ends between the first and
+// the last, a new master may repeat that command.
 type bundleSender struct {
 	*channel
 	table uint8 // of the marker
@@ -34,6 +35,7 @@ type bundleSender struct {
 	hold    bool // nothing is sent until the last refusal is logged
 	tries   int  // of a bundle that failed for another reason than its commands
 	bundles uint32
+	alone   uint32 // a bit for each type of command that this switch refuses in bundles
 }
 
 type freshness uint8
@@ -54,6 +56,7 @@ type step struct {
 	open, commit uint32   // xids of bundle control; commit is 0 until it is sent
 	opened       bool     // the bundle
 	retry        bool     // it could not be opened; try again
+	excluded     bool     // it contains a command that this switch refuses in bundles; try again without
 	marker       uint32   // xid
 	barrier      uint32   // xid of the last one
 	refusals     [][]byte // ERROR messages for commands in the bundle
@@ -79,6 +82,10 @@ func bundleable(msg []byte) bool {
 	return false
 }
 
+// fits reports whether a command can be in a bundle of this switch. OpenFlow 1.4 demands only that a switch takes
+// FLOW_MOD and PORT_MOD there, and Open vSwitch 2.5 and 2.6 take no other.
+func (b *bundleSender) fits(msg []byte) bool { return bundleable(msg) && b.alone&(1<<msg[1]) == 0 }
+
 // repeatable reports whether a command is a request, which changes nothing.
 func repeatable(typ uint8) bool {
 	switch typ {
@@ -91,7 +98,7 @@ func repeatable(typ uint8) bool {
 
 // halt ends an epoch or a mastership. Answers to outstanding messages are ignored.
 func (b *bundleSender) halt() {
-	*b = bundleSender{channel: b.channel, table: b.table, bundles: b.bundles}
+	*b = bundleSender{channel: b.channel, table: b.table, bundles: b.bundles, alone: b.alone}
 }
 
 // start begins to send the commands that are not done. Those up to done are, according to the log. The marker alone
@@ -152,7 +159,7 @@ func (b *bundleSender) pump() {
 	}
 	b.skip()
 	switch next := b.command(1); {
-	case b.fresh != current || next != nil && bundleable(next):
+	case b.fresh != current || next != nil && b.fits(next):
 		b.fill()
 	case next != nil:
 		b.sendAlone()
@@ -170,7 +177,7 @@ func (b *bundleSender) begin(n int) *step {
 // matters because a switch refuses a message that it cannot decode at once, and would still commit the others.
 func (b *bundleSender) fill() {
 	n, size, transactions := 0, 0, 0
-	for next := b.command(1); next != nil && bundleable(next); next = b.command(n + 1) {
+	for next := b.command(1); next != nil && b.fits(next); next = b.command(n + 1) {
 		if n == 0 || openflow.XID(next)&handshake.ContinuesXID == 0 {
 			if n > 0 && (n >= stepCommands || size >= stepBytes || b.solo > 0) {
 				break

@@ -66,6 +66,84 @@ func TestPortModsAreNotBundled(t *testing.T) {
 	d.wantDone(3)
 }
 
+// excludes makes the switch refuse commands of the bundle in flight because of their types.
+func (d *dock) excludes(seqs ...uint64) {
+	d.t.Helper()
+	for _, seq := range seqs {
+		if got := d.fails(openflow.XID(d.box.Item(seq)), of13.ErrTypeExperimenter, of13.BundleMsgUnsup, 0x4f, 0x4e, 0x46,
+			0); got != nil {
+			d.t.Fatalf("refused: %d", got)
+		}
+	}
+}
+
+// The bundles of Open vSwitch 2.5 and 2.6 take only FLOW_MOD and PORT_MOD. What they refuse is sent alone, in its
+// order, and after that the switch is not asked again.
+func TestTypesThatBundlesOfTheSwitchRefuse(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "fOFg")
+	d.says("open +f1 +o2 +f3 +g4 +marker=4 barrier")
+	d.excludes(2)
+	d.fails(d.step.marker, of13.ErrTypeExperimenter, of13.BundleBadID, 0x4f, 0x4e, 0x46, 0) // it keeps no such bundle
+	d.barrier()
+	d.says("discard open +f1 +marker=1 barrier")
+	d.one()
+	d.says("o2 barrier marker=2 barrier")
+	d.wantDone(1)
+	d.barrier()
+	d.says("open +f3 +g4 +marker=4 barrier")
+	d.barrier()
+	d.says("commit")
+	d.excludes(4) // this one is refused only when the bundle is committed
+	if got := d.notCommitted(of13.BundleMsgFailed); got != nil {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("open +f3 +marker=3 barrier")
+	d.one()
+	d.says("g4 barrier marker=4 barrier")
+	d.barrier()
+	d.wantDone(4)
+	d.halt()
+	d.start(marker{epoch: 9, seq: 4}, current, 4)
+	d.give(5, "of")
+	d.says("o5 barrier marker=5 barrier")
+	d.barrier()
+	d.says("open +f6 +marker=6 barrier")
+	d.one()
+	d.wantDone(6)
+}
+
+// A command that is bad for another reason is refused as before, also if its bundle has a type that the switch refuses.
+func TestRefusedTypeWithABadCommand(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "ofF")
+	d.fails(2, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+	d.excludes(1)
+	if got := d.barrier(); got != nil {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("open +o1 +f2 +f3 +marker=3 barrier discard o1 barrier marker=1 barrier")
+	d.barrier()
+	d.says("open +f2 +f3 +marker=3 barrier")
+	d.fails(2, of13.ErrTypeBadMatch, of13.BadMatchBadField)
+	if got := d.barrier(); fmt.Sprint(got) != "[2]" {
+		t.Fatalf("refused: %d", got)
+	}
+	d.says("discard")
+	d.wantDone(3)
+}
+
+// A switch that refuses FLOW_MOD in bundles is not asked for ever.
+func TestFlowModsRefusedInBundles(t *testing.T) {
+	d := newDock(t, 0)
+	d.give(1, "f")
+	d.excludes(1)
+	if got := d.barrier(); fmt.Sprint(got) != "[1]" {
+		t.Fatalf("refused: %d", got)
+	}
+	d.wantDone(1)
+}
+
 // Transactions are merged up to a bound, and never split.
 func TestBundleBounds(t *testing.T) {
 	d := newDock(t, 0)

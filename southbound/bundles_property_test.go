@@ -25,15 +25,21 @@ func TestStockWhateverHappens(t *testing.T) {
 		faults  int  // one step in this many is a fault
 		repeats bool // packets may be equal
 		queue   int  // bytes that wait for a controller before the switch drops packet-ins; 0 for no bound
+		few     bool // bundles take no PACKET_OUT
 	}{
-		{"calm", 50, false, 0},
-		{"rough", 10, false, 0},
-		{"equal events", 20, true, 0},
-		{"lost events", 20, false, 500},
+		{"calm", 50, false, 0, false},
+		{"rough", 10, false, 0, false},
+		{"equal events", 20, true, 0, false},
+		{"lost events", 20, false, 500, false},
+		{"few types in bundles", 15, false, 0, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				c := &chaos{plant: newPlant(t, 3, tc.queue), t: t, repeats: tc.repeats, up: true}
+				if tc.few {
+					c.FewBundled = true
+					c.boot()
+				}
 				c.makes = c.commands
 				c.happens(rapid.SampledFrom([]int{30, 100, 300}).Draw(t, "steps"), tc.faults)
 				c.heal()

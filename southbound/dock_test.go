@@ -30,13 +30,13 @@ func idleDock(t *testing.T) *dock {
 	return &dock{t: t, bundleSender: bundleSender{channel: c, table: 3}}
 }
 
-// give sends commands, one for each letter: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod. A capital
-// letter continues the transaction.
+// give sends commands, one for each letter: f is a flow-mod, b a barrier, m a meter-mod, p a port-mod, g a group-mod, o
+// a packet-out. A capital letter continues the transaction.
 func (d *dock) give(first uint64, letters string) {
 	var all []byte
 	for i, l := range letters {
 		xid := uint32(first) + uint32(i)
-		if strings.ContainsRune("FBMP", l) {
+		if strings.ContainsRune("FBMPGO", l) {
 			xid |= handshake.ContinuesXID
 		}
 		switch l {
@@ -49,6 +49,11 @@ func (d *dock) give(first uint64, letters string) {
 			all = append(all, m.Append(nil, xid)...)
 		case 'p', 'P':
 			all = append(all, (&of13.PortMod{Port: 1}).Append(nil, xid)...)
+		case 'g', 'G':
+			all = append(all, (&of13.GroupMod{GroupID: 1}).Append(nil, xid)...)
+		case 'o', 'O':
+			m := of13.PacketOut{BufferID: of13.NoBuffer, InPort: of13.PortController}
+			all = append(all, m.Append(nil, xid)...)
 		default:
 			d.t.Fatalf("what is %c?", l)
 		}
@@ -71,7 +76,7 @@ func (d *dock) says(want string) {
 			return "forget"
 		}
 		return fmt.Sprintf("%s%d", map[uint8]string{of13.TypeFlowMod: "f", of13.TypeBarrierRequest: "b",
-			of13.TypeMeterMod: "m", of13.TypePortMod: "p"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
+			of13.TypeMeterMod: "m", of13.TypePortMod: "p", of13.TypeGroupMod: "g", of13.TypePacketOut: "o"}[msg[1]], openflow.XID(msg)&^handshake.ContinuesXID)
 	}
 	for out := d.out; len(out) > 0; {
 		var msg []byte

@@ -331,8 +331,8 @@ func (p *plant) execute(conn vswitch.ConnID, msg []byte) {
 			s.epoch)
 	case seq > uint64(len(s.commands)):
 		p.t.Fatalf("command %d is executed, and not in the log", seq)
-	case seq == p.executed && msg[1] == of13.TypeMeterMod: // a meter-mod cannot be bundled, so it may be repeated
-		return
+	case seq == p.executed && (msg[1] == of13.TypeMeterMod || msg[1] == of13.TypePacketOut && p.FewBundled):
+		return // what cannot be bundled may be repeated
 	case seq <= p.executed:
 		p.t.Fatalf("command %d of epoch %d is executed after command %d", seq, epoch, p.executed)
 	}

@@ -139,8 +139,7 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 		code = of13.BundleMsgBadLen
 	case h.XID != xid:
 		code = of13.BundleMsgBadXID
-	case h.Version != of13.Version || h.Type != of13.TypeFlowMod && h.Type != of13.TypeGroupMod &&
-		h.Type != of13.TypePortMod && h.Type != of13.TypePacketOut:
+	case h.Version != of13.Version || !s.bundles(h.Type):
 		code = of13.BundleMsgUnsup
 	case b.bytes+int(h.Length) > maxBundleBytes:
 		code = of13.BundleMsgTooMany
@@ -154,6 +153,17 @@ func (s *Switch) addToBundle(c *conn, m of13.BundleAdd, xid uint32, whole []byte
 	b.msgs = append(b.msgs, slices.Clone(m.Message[:h.Length]))
 	b.bytes += int(h.Length)
 	return nil
+}
+
+// bundles reports whether messages of a type can be in a bundle.
+func (s *Switch) bundles(typ uint8) bool {
+	switch typ {
+	case of13.TypeFlowMod, of13.TypePortMod:
+		return true
+	case of13.TypeGroupMod, of13.TypePacketOut:
+		return !s.config.FewBundled
+	}
+	return false
 }
 
 // commitBundle executes the messages of b in order, all or none. They are rehearsed first: the changes are undone, and

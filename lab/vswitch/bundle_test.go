@@ -127,6 +127,17 @@ func TestBundleErrors(t *testing.T) {
 	fails(bundleControl(2, of13.BundleCommitRequest), of13.BundleBadID)
 }
 
+// A switch may take few types in bundles.
+func TestBundleOfFewTypes(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.FewBundled = true })
+	r.bundle(1, of13.BundleOpenRequest)
+	r.ok(r.inBundle(1, add(0, 0, nil, nil)))
+	for _, m := range []of13.Message{&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1}, &of13.GroupMod{GroupID: 1}} {
+		r.fails(r.inBundle(1, m), of13.ErrTypeExperimenter, of13.BundleMsgUnsup)
+	}
+	r.bundle(1, of13.BundleCommitRequest)
+}
+
 // A message that cannot be decoded is refused at once, and the bundle continues without it, as with Open vSwitch.
 func TestBundleRefusesWhatCannotBeRead(t *testing.T) {
 	r := newRig(t)

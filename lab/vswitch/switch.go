@@ -39,6 +39,8 @@ type Config struct {
 
 	// NoBundles: the switch does not know bundles.
 	NoBundles bool
+	// FewBundled: its bundles take FLOW_MOD and PORT_MOD only, as those of Open vSwitch 2.5 and 2.6.
+	FewBundled bool
 
 	// Observe, if set, is called with every executed command that changes the switch or sends a packet, in order:
 	// FLOW_MOD, GROUP_MOD, METER_MOD, PORT_MOD, PACKET_OUT. Those of a bundle are passed when it is committed. msg is
