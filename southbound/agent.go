@@ -140,7 +140,7 @@ func (g *agent) acknowledge(a experimenter.Ack) {
 // claimEvery is how often a claim that the agent has refused is repeated, in ticks: the other master may be gone.
 const claimEvery = 10
 
-func (g *agent) tick(uint64) error {
+func (g *agent) tick(uint64, bool) error {
 	if g.waited++; g.master && g.fenced && g.waited >= claimEvery {
 		g.resend()
 	}

@@ -31,7 +31,7 @@ type bundles struct {
 	equal bool // the switch sends slaves no events: this controller uses EQUAL
 
 	awaited    any // the request that is not answered, see awaits
-	unanswered int
+	unanswered int // ticks since then in which the switch was read
 
 	lastSync uint64 // number of the last sync marker
 	unseen   int    // sync markers sent since one was received
@@ -360,11 +360,14 @@ func (b *bundles) acknowledge(a experimenter.Ack) {
 }
 
 // tick sends a sync marker, by way of the switch, to all controllers when one is due.
-func (b *bundles) tick(now uint64) error {
-	if w := b.awaits(); w == nil || w != b.awaited {
+func (b *bundles) tick(now uint64, reading bool) error {
+	switch w := b.awaits(); {
+	case w == nil || w != b.awaited:
 		b.awaited, b.unanswered = w, 0
-	} else if b.unanswered++; b.unanswered >= patience {
-		return errNoAnswer
+	case reading:
+		if b.unanswered++; b.unanswered >= patience {
+			return errNoAnswer
+		}
 	}
 	if b.state != leading {
 		return nil

@@ -296,11 +296,11 @@ func TestNoAnswer(t *testing.T) {
 	c := stockCore(t)
 	c.Claim(3, 1000, Resume{})
 	for n := range patience {
-		if err := c.Tick(uint64(n)); err != nil {
+		if err := c.Tick(uint64(n), true); err != nil {
 			t.Fatalf("given up after %d ticks", n)
 		}
 	}
-	if err := c.Tick(1); err != errNoAnswer {
+	if err := c.Tick(1, true); err != errNoAnswer {
 		t.Fatalf("it waits for ever: %v", err)
 	}
 	d := newDock(t, 0)
@@ -310,7 +310,7 @@ func TestNoAnswer(t *testing.T) {
 		d.give(s.sender.box.Last()+1, "f")
 		s.sender = d.bundleSender
 		for range patience - 1 {
-			if err := c.Tick(1); err != nil {
+			if err := c.Tick(1, true); err != nil {
 				t.Fatal("given up, though it answers all the time")
 			}
 		}
@@ -514,7 +514,7 @@ func TestEndingEpoch(t *testing.T) {
 	end(list)
 	c.Acknowledge(500, 9)
 	c.Send(experimenter.Block{Generation: 3, Epoch: 500, First: 9, Count: 1}, makeCommand(addFlow, 500, 9, false))
-	c.Tick(1)
+	c.Tick(1, true)
 	if out := c.types(t); out != "" || c.Told(500) || !c.State().InSync {
 		t.Fatalf("sends %q; told %v, in sync %v", out, c.Told(500), c.State().InSync)
 	}

@@ -48,7 +48,7 @@ type peer interface {
 	refuse(now uint64) // an epoch that is not above c.floor: a new one begins
 	end() (seq uint64) // the sequence of SWITCH_DOWN, when the epoch ends
 
-	tick(now uint64) error // ten times a second
+	tick(now uint64, reading bool) error // ten times a second
 	report(s *State)
 }
 

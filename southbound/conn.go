@@ -39,6 +39,7 @@ type conn struct {
 	finished     chan error                    // capacity 1: it is done with that
 	gone         chan struct{}                 // closed when the session has ended altogether
 	asked        struct{ heard, wrote uint64 } // when ask was called last; used by the ticker only
+	ticked       uint64                        // heard when tick was called last; used by the ticker only
 	turn         int                           // of the echo requests that is for this one; see echoTurns
 	untranslated uint64                        // count of the session when it was last logged; used by the ticker only
 
@@ -333,7 +334,10 @@ func (c *conn) written(mark uint64) {
 
 // tick is called every TickInterval.
 func (c *conn) tick() {
-	if err := c.session.Tick(); err != nil {
+	heard := c.heard.Heard()
+	reading := heard != c.ticked || !c.busy.Load()
+	c.ticked = heard
+	if err := c.session.Tick(reading); err != nil {
 		c.Close(err)
 	}
 	if c.stream != nil {

@@ -311,13 +311,14 @@ func (c *Core) End(r experimenter.Reason) Action {
 	return c.ended(c.peer.end(), r)
 }
 
-// Tick must be called ten times a second; now is in nanoseconds. An error says that the switch does not answer, and
+// Tick must be called ten times a second; now is in nanoseconds. reading reports whether the switch was read since the
+// last call: only then it is to blame for an answer that is missing. An error says that the switch does not answer, and
 // ends the session.
-func (c *Core) Tick(now uint64) error {
+func (c *Core) Tick(now uint64, reading bool) error {
 	if c.refused || c.peer == nil {
 		return nil
 	}
-	return c.peer.tick(now)
+	return c.peer.tick(now, reading)
 }
 
 // Echo sends an echo request. It should be called about once a second.

@@ -254,7 +254,7 @@ func TestRefusedClaimIsRepeated(t *testing.T) {
 	c := agentCore(t)
 	second := func() string {
 		for range 10 {
-			if err := c.Tick(0); err != nil {
+			if err := c.Tick(0, true); err != nil {
 				t.Fatal(err)
 			}
 		}

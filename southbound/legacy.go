@@ -24,7 +24,7 @@ type legacy struct {
 	done      uint64           // the highest that was written
 	passed    uint64           // commands of earlier epochs
 
-	unanswered int    // ticks since the request
+	unanswered int    // ticks since the request in which the switch was read
 	claimXID   uint32 // of the last ROLE_REQUEST; none has 0
 	stale      bool   // the switch has a master with a later generation, and executes nothing that this one sends
 }
@@ -132,9 +132,9 @@ func (l *legacy) more() bool { return l.due }
 // full reports whether the switch has just connected and no leader has claimed it.
 func (l *legacy) full() bool { return l.fresh > 0 && !l.master }
 
-func (l *legacy) tick(uint64) error {
+func (l *legacy) tick(_ uint64, reading bool) error {
 	l.fresh = max(0, l.fresh-1)
-	if !l.asked {
+	if !l.asked || !reading {
 		return nil
 	}
 	if l.unanswered++; l.unanswered >= patience {

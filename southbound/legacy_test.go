@@ -23,7 +23,7 @@ func TestLegacyEpochs(t *testing.T) {
 		if !c.Full() {
 			t.Fatal("it is read before a leader could claim it")
 		}
-		c.Tick(1)
+		c.Tick(1, true)
 	}
 	if c.Full() || c.More() {
 		t.Fatal("it waits for a leader for ever, or an epoch began without one")
@@ -373,18 +373,18 @@ func TestLegacySwitchThatDoesNotAnswer(t *testing.T) {
 	c := legacyCore(t)
 	c.Claim(3, 1000, Resume{Epoch: 500})
 	for i := range patience - 1 {
-		if err := c.Tick(1); err != nil {
+		if err := c.Tick(1, true); err != nil {
 			t.Fatalf("after %d ticks: %v", i, err)
 		}
 	}
-	if c.Tick(1) != errNoAnswer {
+	if c.Tick(1, true) != errNoAnswer {
 		t.Fatal("it is waited for, for ever")
 	}
 	c = legacyCore(t)
 	c.Claim(3, 1000, Resume{Epoch: 500})
 	mustFeed(t, c, features10(7))
 	for range 2 * patience {
-		if err := c.Tick(1); err != nil {
+		if err := c.Tick(1, true); err != nil {
 			t.Fatal(err)
 		}
 	}

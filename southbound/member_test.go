@@ -153,7 +153,7 @@ func (m *member) resend() {
 // mark does what a tick does: it may send a sync marker.
 func (m *member) mark() {
 	if m.attached {
-		m.core.Tick(m.now)
+		m.core.Tick(m.now, true)
 		m.take()
 	}
 }

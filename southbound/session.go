@@ -253,11 +253,11 @@ func (s *Session) Beat(reading bool, crowd func() int) error {
 	return s.flush()
 }
 
-// Tick must be called ten times a second. An error says that the switch does not answer, and ends the session.
-func (s *Session) Tick() error {
+// Tick must be called ten times a second; see Core.Tick. An error ends the session.
+func (s *Session) Tick(reading bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.core.Tick(s.line.Now()); err != nil {
+	if err := s.core.Tick(s.line.Now(), reading); err != nil {
 		return err
 	}
 	return s.flush()

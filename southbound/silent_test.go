@@ -1,11 +1,14 @@
 package southbound
 
 import (
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-sdn/holdfast/internal/await"
+	"github.com/holdfast-sdn/holdfast/internal/ofconn"
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
@@ -63,6 +66,66 @@ func TestBlockedReaderIsNotSilent(t *testing.T) {
 	clock.beats(1, 8) // p would be silent after three
 	close(k.release)
 	await.Until(t, "the other switch is served", func() bool { return strings.Contains(b.told(), "8/1") })
+}
+
+// awaiting is the end of a connection whose other end is peer, of a switch that owes an answer to its claim. Nothing
+// serves it: the test calls tick.
+func awaiting(t *testing.T, handshake ...[]byte) (c *conn, peer net.Conn) {
+	t.Helper()
+	end, peer := net.Pipe()
+	t.Cleanup(func() { end.Close() })
+	c = &conn{srv: &server{cfg: Config{Now: time.Now}}, net: end, heard: ofconn.NewWatched(end, time.Minute),
+		wrote: new(atomic.Uint64), out: sink{}}
+	c.open()
+	for rest := concat(handshake...); len(rest) > 0; {
+		var err error
+		if rest, _, err = c.session.Input(rest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.session.Claim(1, Resume{Epoch: 500}); err != nil {
+		t.Fatal(err)
+	}
+	return c, peer
+}
+
+// sink is an outlet that writes nothing.
+type sink struct{}
+
+func (sink) Send(...[]byte) error { return nil }
+func (sink) Mark(uint64)          {}
+func (sink) Close() error         { return nil }
+
+// A switch whose answer waits to be read, because the handler has no room for the events before it, is not
+// disconnected. The time counts again when the switch is read.
+func TestUnreadSwitchIsNotBlamed(t *testing.T) {
+	for name, handshake := range map[string][][]byte{
+		"bundles": {hello13, features13(7), opened(opening), ports13()},
+		"legacy":  {hello10, features10(7)},
+	} {
+		c, peer := awaiting(t, handshake...)
+		c.tick()
+		c.busy.Store(true)
+		for range 2 * patience {
+			c.tick()
+		}
+		if err := c.why(); err != nil {
+			t.Fatalf("%s: while nothing is read: %v", name, err)
+		}
+		for range patience - 1 { // the handler takes something now and then
+			go peer.Write([]byte{4})
+			if _, err := c.heard.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			c.tick()
+			c.tick()
+		}
+		c.busy.Store(false)
+		c.tick()
+		if err := c.why(); err != errNoAnswer {
+			t.Fatalf("%s: it is read, and does not answer: %v", name, err)
+		}
+	}
 }
 
 // The switch of a stream that has ended may return on another one as soon as the handler is done with its events.

@@ -31,6 +31,7 @@ type session struct {
 	full  bool // it was not to be read when it was looked at last
 	heard time.Duration
 	bytes uint64            // pieces that came, to see whether it lives
+	seen  uint64            // bytes at the last tick
 	down  southbound.Action // the last event of a stock switch, when it is gone
 	step  stepCheck
 	moved uint64 // version of the assignment, while a group takes the session after a move of the switch
@@ -268,7 +269,9 @@ func (n *controllerNode) echo() {
 // tick has switches without an agent show how far their log is. Those that were full may be read again.
 func (n *controllerNode) tick() {
 	for _, s := range slices.Clone(n.sessions) {
-		if err := s.Tick(); err != nil && s.state != gone {
+		reading := s.bytes != s.seen || !s.busy && !s.full
+		s.seen = s.bytes
+		if err := s.Tick(reading); err != nil && s.state != gone {
 			s.ended(err, experimenter.ReasonSilent)
 		}
 		if s.full && s.state == attached {
