@@ -99,8 +99,9 @@ func (m match) fieldSetBy(typ int) (of13.Field, bool) {
 	return 0, false
 }
 
-// actionsFromV13 appends the 1.0 form of a, which stands at offset in msg.
-func actionsFromV13(dst []byte, a of13.Actions, msg []byte, offset int) ([]byte, error) {
+// actionsFromV13 appends the 1.0 form of a, which stands at offset in msg. tagged says that the packets have a VLAN
+// tag: 1.0 cannot add another one, and would change that.
+func actionsFromV13(dst []byte, a of13.Actions, tagged bool, msg []byte, offset int) ([]byte, error) {
 	const dangling = "push_vlan without setting vlan_vid or vlan_pcp next"
 	queue, queued, pushed := uint32(0), false, false
 	for act := range a.All() {
@@ -109,7 +110,7 @@ func actionsFromV13(dst []byte, a of13.Actions, msg []byte, offset int) ([]byte,
 		if pushed && !setsTag {
 			return dst, unsupported(msg, offset, dangling)
 		}
-		pushed = false
+		pushed, tagged = false, tagged || setsTag
 		ok := true
 		switch act.Type {
 		case of13.ActionOutput:
@@ -129,8 +130,12 @@ func actionsFromV13(dst []byte, a of13.Actions, msg []byte, offset int) ([]byte,
 		case of13.ActionSetQueue:
 			queue, queued = act.Queue, true
 		case of13.ActionPushVLAN: // in 1.0 a side effect of the action that has to follow
+			if tagged {
+				return dst, unsupported(msg, offset, "push_vlan where there is a VLAN tag")
+			}
 			pushed, ok = true, act.EtherType == etherTypeVLAN
 		case of13.ActionPopVLAN:
+			tagged = false
 			dst = pad(beginAction(dst, actionStripVLAN, actionLen), 4)
 		case of13.ActionSetField:
 			if dst, ok = setFieldFromV13(dst, act.OXM); !ok {
@@ -181,12 +186,12 @@ func beginAction(dst []byte, typ uint16, size int) []byte {
 
 // instructionsFromV13 appends the 1.0 form of in, which stands at offset in msg: the actions that it applies.
 // Clearing the action set does nothing, since only other tables fill it.
-func instructionsFromV13(dst []byte, in of13.Instructions, msg []byte, offset int) ([]byte, error) {
+func instructionsFromV13(dst []byte, in of13.Instructions, tagged bool, msg []byte, offset int) ([]byte, error) {
 	for i := range in.All() {
 		switch i.Type {
 		case of13.InstructionApplyActions:
 			var err error
-			if dst, err = actionsFromV13(dst, i.Actions, msg, offset+8); err != nil {
+			if dst, err = actionsFromV13(dst, i.Actions, tagged, msg, offset+8); err != nil {
 				return dst, err
 			}
 		case of13.InstructionClearActions:

@@ -91,9 +91,11 @@ func flowModFromV13(dst, msg []byte) ([]byte, error) {
 		}
 	}
 	dst = begin(dst, of13.TypeFlowMod, msg)
+	n := len(dst)
 	if dst, err = matchFromV13(dst, in.Match, msg, flowModMatchAt+matchFieldsAfter); err != nil {
 		return dst, err
 	}
+	tagged := match(dst[n:]).tagged()
 	dst = be.AppendUint64(dst, in.Cookie)
 	dst = be.AppendUint16(be.AppendUint16(dst, uint16(in.Command)), in.IdleTimeout)
 	dst = be.AppendUint16(be.AppendUint16(dst, in.HardTimeout), in.Priority)
@@ -102,7 +104,7 @@ func flowModFromV13(dst, msg []byte) ([]byte, error) {
 	if deletes {
 		return dst, nil
 	}
-	return instructionsFromV13(dst, in.Instructions, msg, flowModMatchAt+(matchFieldsAfter+len(in.Match)+7)&^7)
+	return instructionsFromV13(dst, in.Instructions, tagged, msg, flowModMatchAt+(matchFieldsAfter+len(in.Match)+7)&^7)
 }
 
 // outFromV13 reads the restriction of a deletion or of statistics, which is at offset in msg.
@@ -133,7 +135,8 @@ func packetOutFromV13(dst, msg []byte) ([]byte, error) {
 	n := len(dst)
 	dst = be.AppendUint32(begin(dst, of13.TypePacketOut, msg), in.BufferID)
 	dst = pad(be.AppendUint16(dst, port), 2)
-	dst, err := actionsFromV13(dst, in.Actions, msg, packetOutListAt)
+	tagged := len(in.Data) >= 14 && be.Uint16(in.Data[12:]) == etherTypeVLAN
+	dst, err := actionsFromV13(dst, in.Actions, tagged, msg, packetOutListAt)
 	if err != nil {
 		return dst, err
 	}

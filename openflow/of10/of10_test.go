@@ -143,6 +143,10 @@ func TestUnsupported(t *testing.T) {
 		return flow(func(f *of13.FlowMod) { f.Instructions = f.Instructions.Apply(a) })
 	}
 	vlan := of13.Match(nil).WithUintMasked(of13.FieldVLANVID, 0x1000, 0x1000)
+	push := of13.Actions(nil).PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1001)
+	packet := func(data []byte, a of13.Actions) []byte {
+		return (&of13.PacketOut{BufferID: of13.NoBuffer, InPort: 1, Actions: a, Data: data}).Append(nil, 1)
+	}
 	for _, c := range []struct {
 		names string
 		msg   []byte
@@ -172,6 +176,14 @@ func TestUnsupported(t *testing.T) {
 		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x8100).Output(1, 0))},
 		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x8100))},
 		{"push_vlan", apply(of13.Actions(nil).PushVLAN(0x88a8).SetUint(of13.FieldVLANVID, 0x1001))},
+		{"there is a VLAN tag", flow(func(f *of13.FlowMod) {
+			f.Match, f.Instructions = f.Match.WithVLAN(10), f.Instructions.Apply(push)
+		})},
+		{"there is a VLAN tag", flow(func(f *of13.FlowMod) {
+			f.Match, f.Instructions = vlan.WithUint(of13.FieldVLANPCP, 3), f.Instructions.Apply(push)
+		})},
+		{"there is a VLAN tag", packet(append(make([]byte, 12), 0x81, 0, 0, 1, 8, 0), push)},
+		{"there is a VLAN tag", packet(nil, append(push, push...))},
 		{"ipv6_dst", apply(of13.Actions(nil).SetField(of13.Exact(of13.FieldIPv6Dst, make([]byte, 16))))},
 		{"through a queue", apply(of13.Actions(nil).SetQueue(1).Output(of13.PortFlood, 0))},
 		{"ROLE_REQUEST", (&of13.RoleRequest{}).Append(nil, 1)},
@@ -205,6 +217,16 @@ func TestUnsupported(t *testing.T) {
 		if !errors.As(err, &e) || e.Kind != openflow.Unsupported || string(out) != "before" {
 			t.Errorf("%s: %v, %q", name, err, out)
 		}
+	}
+}
+
+// A tag can be pushed where the last one was popped.
+func TestPushAfterPop(t *testing.T) {
+	m := of13.FlowMod{BufferID: of13.NoBuffer, OutPort: of13.PortAny, OutGroup: of13.GroupAny,
+		Match: of13.Match(nil).WithVLAN(10), Instructions: of13.Instructions(nil).Apply(of13.Actions(nil).PopVLAN().
+			PushVLAN(0x8100).SetUint(of13.FieldVLANVID, 0x1001))}
+	if out, err := FromV13(nil, m.Append(nil, 1)); err != nil || len(out) != 72+16 {
+		t.Fatalf("%x, %v", out, err)
 	}
 }
 

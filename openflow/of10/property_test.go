@@ -83,7 +83,7 @@ func TestActionsThereAndBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := actionsFromV13(nil, x, nil, 0)
+		back, err := actionsFromV13(nil, x, m.tagged(), nil, 0)
 		if err != nil || !bytes.Equal(a, back) {
 			t.Fatalf("%x became %x, %v", a, back, err)
 		}
