@@ -71,12 +71,12 @@ func groupDescToV13(dst, msg []byte, off, end int) ([]byte, error) {
 		return dst, fail(msg, off+8, openflow.BadLength, "buckets of %d bytes, %d left", buckets-off-fixed,
 			end-off-fixed)
 	}
-	n := len(dst)
+	n, groupType := len(dst), msg[off+2]
 	dst = append(dst, msg[off:off+8]...)
 	for off += fixed; off < buckets; {
 		size, err := sized(msg, off, buckets, 0, 8, "a bucket")
 		if err == nil {
-			dst, err = bucketToV13(dst, msg, off, off+size)
+			dst, err = bucketToV13(dst, msg, off, off+size, groupType)
 		}
 		if err != nil {
 			return dst, err
@@ -87,12 +87,15 @@ func groupDescToV13(dst, msg []byte, off, end int) ([]byte, error) {
 	return dst, nil
 }
 
-func bucketToV13(dst, msg []byte, off, end int) ([]byte, error) {
+func bucketToV13(dst, msg []byte, off, end int, groupType uint8) ([]byte, error) {
 	actions := off + 8 + int(be.Uint16(msg[off+2:])) // where they end
 	if actions > end {
 		return dst, fail(msg, off+2, openflow.BadLength, "actions of %d bytes, %d left", actions-off-8, end-off-8)
 	}
 	b := of13.Bucket{WatchPort: of13.PortAny, WatchGroup: of13.GroupAny, Actions: of13.Actions(msg[off+8 : actions])}
+	if groupType == of13.GroupTypeSelect {
+		b.Weight = 1 // without the property; 0 would mean that the bucket is not used
+	}
 	err := properties(msg, actions, end, func(typ uint16, p []byte) {
 		switch {
 		case len(p) != 8:

@@ -184,7 +184,8 @@ func cases15() []toV13Case {
 		With(of13.Bucket{WatchPort: 1, WatchGroup: of13.GroupAny, Actions: of13.Actions(nil).Output(2, 0)}).
 		With(of13.Bucket{Weight: 3, WatchPort: of13.PortAny, WatchGroup: 6})}
 	weighed := of13.GroupDesc{GroupType: of13.GroupTypeSelect, GroupID: 5,
-		Buckets: of13.Buckets(nil).With(of13.Bucket{Weight: 3, WatchPort: of13.PortAny, WatchGroup: of13.GroupAny})}
+		Buckets: of13.Buckets(nil).With(of13.Bucket{Weight: 3, WatchPort: of13.PortAny, WatchGroup: of13.GroupAny}).
+			With(of13.Bucket{Weight: 1, WatchPort: of13.PortAny, WatchGroup: of13.GroupAny})}
 	removed := of13.FlowRemoved{Cookie: 0xc0, Priority: 9, Reason: of13.FlowRemovedIdleTimeout, TableID: 1,
 		DurationSec: 5, DurationNsec: 6, IdleTimeout: 10, HardTimeout: 20, PacketCount: 7, ByteCount: 800,
 		Match: matchTCP}
@@ -217,7 +218,8 @@ func cases15() []toV13Case {
 				raw(bucketWeight, uint16(8), uint16(3), uint16(0))))),
 			"",
 			&of13.MultipartReply{Part: of13.PartGroupDesc, Body: watch.AppendTo(nil)}},
-		{"group", reply(v15, 7, group15(1, 5, bucket15(9, nil, raw(bucketWeight, uint16(8), uint16(3), uint16(0))))),
+		{"group", reply(v15, 7, group15(1, 5, bucket15(9, nil, raw(bucketWeight, uint16(8), uint16(3), uint16(0))),
+			bucket15(10, nil))), // one without a weight
 			"m.body[0].group_id == 5 and m.body[0].buckets[0].bucket_id == 9",
 			&of13.MultipartReply{Part: of13.PartGroupDesc, Body: weighed.AppendTo(nil)}},
 		{"meter features", reply(v15, 11, of13.MeterFeatures{MaxMeter: 100, MaxBands: 8}.AppendTo(nil), uint32(3),
