@@ -421,6 +421,7 @@ func FuzzSession(f *testing.F) {
 	f.Add(concat(hello10, features10(7), raw(1, 10, 0, make([]byte, 20)...)))
 	up := experimenter.SwitchUp{}.Append(nil, 1) // without features
 	f.Add(concat(hello13, attach, features13(7), roleReply(1), eventBlock(100, 1, up)))
+	f.Add(experimenter.Stream{ID: 1, Kind: experimenter.StreamEnd}.Append(nil))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := &Core{}
 		whole := in[:0:0]
@@ -437,6 +438,8 @@ func FuzzSession(f *testing.F) {
 				return
 			}
 			switch a.Kind {
+			case Carries: // the rest is not for the core
+				return
 			case Attached:
 				if err := c.Claim(1, 50, Resume{}); err != nil {
 					t.Fatal(err)
