@@ -204,18 +204,20 @@ func (b *bundleSender) logged() {
 }
 
 // answers reports whether msg is the last answer to the request that was sent alone. The request is done as soon as msg
-// is logged.
-func (b *bundleSender) answers(msg []byte) (seq uint64, last bool) {
+// is logged. continues says that msg is a translation, and that the message of the switch has more parts.
+func (b *bundleSender) answers(msg []byte, continues bool) (seq uint64, last bool) {
 	s := b.step
-	if s == nil || s.bundled {
+	if s == nil || s.bundled || continues || hasMore(msg) {
 		return 0, false
 	}
 	request := b.box.Item(s.first)
 	if !repeatable(request[1]) || openflow.XID(msg) != openflow.XID(request) {
 		return 0, false
 	}
-	if msg[1] == of13.TypeMultipartReply && len(msg) >= 12 && msg[11]&byte(of13.FlagMore) != 0 {
-		return 0, false
-	}
 	return s.first, true
+}
+
+// hasMore reports whether msg, of OpenFlow 1.3 or later, is a part of a reply and not its last one.
+func hasMore(msg []byte) bool {
+	return msg[1] == of13.TypeMultipartReply && len(msg) >= 12 && msg[11]&byte(of13.FlagMore) != 0
 }

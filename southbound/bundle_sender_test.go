@@ -387,7 +387,7 @@ func TestAnswers(t *testing.T) {
 	}
 	answers := func(msg []byte, want uint64) {
 		t.Helper()
-		if seq, last := d.answers(msg); seq != want || last != (want > 0) {
+		if seq, last := d.answers(msg, false); seq != want || last != (want > 0) {
 			t.Fatalf("%d, %v; want %d", seq, last, want)
 		}
 	}

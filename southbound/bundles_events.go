@@ -59,12 +59,13 @@ func (b *bundles) next(buf []byte, now uint64) (rest []byte, a Action, err error
 	if b.state == asking && answersHandshake(msg) {
 		return rest, Action{}, b.answered(msg, now) // answered reads the switch's own version
 	}
+	continues := hasMore(msg)
 	if b.hs.Version != of13.Version {
 		msg, _ = b.runToV13(msg)
 	}
 	for len(msg) > 0 && err == nil {
 		n := int(msg[2])<<8 | int(msg[3])
-		err = b.message(msg[:n:n], now)
+		err = b.message(msg[:n:n], continues, now)
 		msg = msg[n:]
 	}
 	return rest, Action{}, err
@@ -129,8 +130,8 @@ func (b *bundles) nextAnswer() (next answer) {
 	return next
 }
 
-// message handles one message, of OpenFlow 1.3.
-func (b *bundles) message(msg []byte, now uint64) error {
+// message handles one message, of OpenFlow 1.3. For continues see bundleSender.answers.
+func (b *bundles) message(msg []byte, continues bool, now uint64) error {
 	xid := openflow.XID(msg)
 	switch typ := msg[1]; {
 	case typ == openflow.TypeEchoRequest:
@@ -168,7 +169,7 @@ func (b *bundles) message(msg []byte, now uint64) error {
 	}
 	if b.state == leading { // an answer to an application
 		b.held.received(msg, true)
-		if done, last := b.sender.answers(msg); last {
+		if done, last := b.sender.answers(msg, continues); last {
 			b.answersWith(done)
 		}
 	}

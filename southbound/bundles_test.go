@@ -353,6 +353,30 @@ func TestNewEpochOfALaterVersion(t *testing.T) {
 	}
 }
 
+// The queues of a port come from a switch of a later version in parts, which 1.3 does not know. The last one is the
+// answer.
+func TestQueuesInParts(t *testing.T) {
+	c := stockCore(t)
+	c.hs.Version = openflow.Version14
+	b := c.peer.(*bundles)
+	b.state, b.begun, b.epoch = leading, true, 9
+	b.sender.start(marker{epoch: 9}, current, 0)
+	if err := b.sender.send(1, (&of13.QueueGetConfigRequest{Port: 2}).Append(nil, 1<<24|1)); err != nil {
+		t.Fatal(err)
+	}
+	const queueDesc = 15
+	part := func(flags uint16) []Action {
+		return mustFeed(t, c, raw(openflow.Version14, of13.TypeMultipartReply, 1<<24|1, 0, queueDesc, 0, byte(flags), 0,
+			0, 0, 0))
+	}
+	if got := part(of13.FlagMore); len(got) != 1 || got[0].Batch.Done != 0 {
+		t.Fatalf("the first part: %+v", got)
+	}
+	if got := part(0); len(got) != 1 || got[0].Batch.Done != 1 {
+		t.Fatalf("the last part: %+v", got)
+	}
+}
+
 // While events are held up, requests are still answered. After the hold, each answer is the last event of a batch,
 // which reports that this request is done. If a leader dies between two of these batches, the next leader repeats
 // only the requests that are not answered.
