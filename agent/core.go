@@ -31,6 +31,7 @@ type Core struct {
 	floor  uint64           // the newest epoch that controllers have refused as stale
 	acked  experimenter.Ack // the newest event that a master has acknowledged
 	lens   []int            // scratch of FromSwitch
+	behind bool             // FromSwitch has left a rest, in which answers of the switch may be
 
 	generation uint64 // the highest of any claim
 	claimed    bool   // there was a master
@@ -74,7 +75,7 @@ func (c *Core) SwitchUp(now uint64, version uint8, features, ports []byte) (epoc
 	c.epochs = append(c.epochs, span{epoch, c.events.Last()})
 	c.events.Push(msg)
 	c.count.Events++
-	c.commands = newFilter(version)
+	c.commands, c.behind = newFilter(version), false
 	return epoch, nil
 }
 
@@ -149,6 +150,7 @@ func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 		return len(batch), nil // it was read before Stale closed the connection: it belongs to no epoch
 	}
 	c.heard = c.heard || len(batch) > 0
+	c.behind = false
 	freeEvents, freeBytes := c.events.Room(c.bounds)
 	start, off := 0, 0 // batch[start:off] are events that are not in the buffer yet
 	c.lens = c.lens[:0]
@@ -170,6 +172,7 @@ func (c *Core) FromSwitch(batch []byte) (taken int, err error) {
 		if isEvent {
 			if freeEvents < 1 || freeBytes < n {
 				c.count.Full++
+				c.behind = true
 				break
 			}
 			freeEvents, freeBytes = freeEvents-1, freeBytes-n
@@ -299,7 +302,7 @@ func (c *Core) Tick(peers []*Peer) {
 		c.commands.out = handshake.Bare(c.commands.out, c.version, openflow.TypeEchoRequest, ownXID)
 	}
 	c.heard, c.wrote = false, false
-	if c.commands.tick() {
+	if c.commands.tick(c.behind) {
 		c.tellDone()
 	}
 }

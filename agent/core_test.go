@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/holdfast-sdn/holdfast/openflow"
 	"github.com/holdfast-sdn/holdfast/openflow/experimenter"
+	"github.com/holdfast-sdn/holdfast/openflow/of10"
 	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
@@ -284,6 +286,46 @@ func TestSwitchThatAnswersNoBarrier(t *testing.T) {
 		if c.TakeSwitch(nil); c.commands.done != 1 || !p.ackDue {
 			t.Errorf("the switch reads: %t; it is not done though it is written", reads)
 		}
+	}
+}
+
+// A full agent does not see the answer to its barrier behind the events. So it does not take the switch for one that
+// answers none, unless it stays full for long.
+func TestFullAgentWaitsForTheBarrierReply(t *testing.T) {
+	full := func() (c *Core, rest []byte) {
+		c = NewCore(4, 1<<20)
+		c.SwitchUp(100, 1, message(1, 6, 0), nil)
+		c1 := message(1, 14, 0, make([]byte, 64)...)
+		b := experimenter.Block{Generation: 1, Epoch: 100, First: 1, Count: 1, Bytes: uint32(len(c1))}
+		mustController(t, c, c.Connect(), concat(helloBytes, roleRequest(1),
+			b.Append(nil, 1, experimenter.TypeCommands), c1))
+		out := split(t, c.TakeSwitch(nil))
+		batch := concat(bytes.Repeat(message(1, of13.TypePacketIn, 0, make([]byte, 10)...), 5),
+			message(1, of10.TypeBarrierReply, openflow.XID(out[len(out)-1])))
+		n, err := c.FromSwitch(batch)
+		if err != nil || n == len(batch) {
+			t.Fatal(n, err)
+		}
+		return c, batch[n:]
+	}
+	c, rest := full()
+	for range patienceBehind - 1 {
+		c.Tick(nil)
+		c.TakeSwitch(nil)
+	}
+	if c.commands.done != 0 {
+		t.Fatal("its command is done, though its answer waits")
+	}
+	_ = c.events.Ack(c.events.Last())
+	if n, err := c.FromSwitch(rest); err != nil || n != len(rest) || c.commands.done != 1 || !c.commands.answers {
+		t.Fatalf("%d of %d bytes, %v; %+v", n, len(rest), err, c.commands)
+	}
+	c, _ = full()
+	for range patienceBehind {
+		c.Tick(nil)
+	}
+	if c.TakeSwitch(nil); c.commands.done != 1 {
+		t.Fatal("it waits for ever, and so do the controllers for their command")
 	}
 }
 

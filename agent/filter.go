@@ -20,13 +20,18 @@ type filter struct {
 	answers  bool   // it has answered one
 	asked    uint64 // the outstanding barrier follows this sequence
 	xid      uint32 // of the outstanding barrier; 0 when there is none
-	age      int    // of the outstanding barrier, in ticks
+	age      int    // of the outstanding barrier, in ticks in which the agent was not behind
+	behind   int    // the others
 	last     uint32 // xid of the last barrier, without its highest bit
 }
 
 // patience is the number of ticks after which an OpenFlow 1.0 switch that has never answered a barrier is taken for
-// one that does not implement them.
-const patience = 3
+// one that does not implement them. While the agent is behind, which may be why it has not seen the answer, it takes
+// longer, but ends: the commands that are not done could be why the controllers take no events.
+const (
+	patience       = 3
+	patienceBehind = 30
+)
 
 // barrierXIDs is the first of the transaction ids of barriers.
 const barrierXIDs = handshake.OwnXID | 0x100
@@ -43,7 +48,7 @@ func (f *filter) ask() {
 		return
 	}
 	f.last++
-	f.xid, f.asked, f.age = barrierXIDs+f.last&0xffffff, uint64(f.passed), 0
+	f.xid, f.asked, f.age, f.behind = barrierXIDs+f.last&0xffffff, uint64(f.passed), 0, 0
 	request := of13.TypeBarrierRequest
 	if f.version == openflow.Version10 {
 		request = of10.TypeBarrierRequest
@@ -57,21 +62,27 @@ func (f *filter) answered(xid uint32) bool {
 	if f.xid == 0 || xid != f.xid {
 		return false
 	}
-	f.done, f.xid, f.answers = f.asked, 0, true
+	f.done, f.xid = max(f.done, f.asked), 0
+	f.barriers, f.answers = true, true // also if it was so late that it was not waited for any more
 	f.ask()
 	return true
 }
 
 // tick is to be called about once a second. It stops asking an OpenFlow 1.0 switch that does not answer barriers, and
-// reports whether more commands count as done because of that.
-func (f *filter) tick() bool {
-	if f.version != openflow.Version10 || f.xid == 0 || f.answers {
+// reports whether more commands count as done because of that. behind: messages of the switch wait to be taken.
+func (f *filter) tick(behind bool) bool {
+	if f.version != openflow.Version10 || f.xid == 0 || f.answers || !f.barriers {
 		return false
 	}
-	if f.age++; f.age < patience {
+	if behind {
+		f.behind++
+	} else {
+		f.age++
+	}
+	if f.age < patience && f.behind < patienceBehind {
 		return false
 	}
-	f.barriers, f.xid = false, 0
+	f.barriers = false
 	return len(f.out) == 0 && f.written()
 }
 

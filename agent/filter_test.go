@@ -66,7 +66,7 @@ func TestPatience(t *testing.T) {
 	}
 	f.out = nil // written
 	for i := range patience {
-		if more := f.tick(); more != (i == patience-1) {
+		if more := f.tick(false); more != (i == patience-1) {
 			t.Fatalf("tick %d: %v", i, more)
 		}
 	}
@@ -79,11 +79,18 @@ func TestPatience(t *testing.T) {
 	if len(f.out) != len(cmd) || f.done != 1 || !f.written() || f.done != 2 || f.written() {
 		t.Fatalf("without barriers: %+v", f)
 	}
+	if !f.answered(f.xid) || f.done != 2 {
+		t.Fatalf("the answer comes late: %+v", f)
+	}
+	f.passNext()
+	if f.ask(); f.written() || takeBarrier(&f, 18) == 0 {
+		t.Fatalf("it has answered a barrier, and is asked no more: %+v", f)
+	}
 	slow := newFilter(4) // a switch of OpenFlow 1.3 must answer barriers
 	slow.passNext()
 	slow.ask()
 	for range 10 * patience {
-		if slow.tick() {
+		if slow.tick(false) {
 			t.Fatal("gave up on OpenFlow 1.3")
 		}
 	}
