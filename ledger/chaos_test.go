@@ -262,8 +262,8 @@ func (c *cluster) newCore(limits Limits, node int) (*Core, *replay.Log) {
 	}
 	core.Instrument(func() time.Duration { return 0 })
 	if c.site != nil {
-		core.Join(c.group, c.site.directory(c.group))
-		core.Enumerate(c.site.shards(c.group))
+		core.Join(c.group, c.site.directory(c.group, node))
+		core.Enumerate(c.site.shards(c.group, node))
 		c.site.relay(core, node)
 	}
 	log, err := replay.NewLog(core, c.identity(node))

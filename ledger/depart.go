@@ -135,12 +135,20 @@ func (c *Core) Moves() {
 		case c.copies(d):
 			i++
 		case i == len(c.leaving) || c.leaving[i] != d: // it was given up
-		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:
+		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last && c.numbered(d.actor):
 			c.depart(d) // and d is no longer in the list
 		default: // the other group has not taken everything yet
 			i++
 		}
 	}
+}
+
+// numbered reports whether this leader knows the assignment of an actor, which the next one follows. A new leader does
+// not if the actor has never moved and its replica of the system group is behind. The directory would ignore a version
+// that is not above its own, so the actor waits.
+func (c *Core) numbered(a Actor) bool {
+	_, known := c.where(a)
+	return known
 }
 
 func (d *departure) link(c *Core) Link { return Link{theGroup(c.group), theGroup(d.to)} }

@@ -112,3 +112,28 @@ func TestHandoverOfDeposed(t *testing.T) {
 		t.Errorf("that began under an earlier leader: %v", list)
 	}
 }
+
+// A new leader whose directory does not know the actor yet goes on with a move, and waits before the actor departs.
+// Else the directory, which knows a version, would ignore the next one for ever.
+func TestDepartureWaitsForDirectory(t *testing.T) {
+	s := newSwitchPairs(t)
+	s.rows[theSwitch(1)] = Assignment{1, 5}
+	p := s.groups[1]
+	p.up(1)
+	p.commit()
+	s.move(theSwitch(1), 1, 2)
+	p.commit()
+	p.must(p.leader.Follow())
+	p.leader, p.follower = p.follower, p.leader
+	p.must(p.leader.Lead(2, p.now))
+	s.behind = 1
+	s.run()
+	if _, left := p.leader.Left(1); left {
+		t.Error("it has departed with a version that follows none")
+	}
+	s.behind = 0
+	s.run()
+	if want := (Assignment{2, 6}); s.rows[theSwitch(1)] != want {
+		t.Errorf("the directory says %v, want %v", s.rows[theSwitch(1)], want)
+	}
+}

@@ -42,3 +42,6 @@ type Piece struct {
 func IsExact(in *Input) bool { return in.exact }
 
 func (tx *Tx) Tag() uint32 { return tx.tag >> tagShift }
+
+// Moving reports whether an actor is about to depart.
+func (c *Core) Moving() bool { return len(c.state.moves.leaving) > 0 }

@@ -23,6 +23,7 @@ type simNode struct {
 	frozenAt int
 	read     map[string]reading // by application; see compareRows
 	frames   []*Frame           // of other groups, not executed yet
+	behind   bool               // it leads, and its directory stays behind for a while
 }
 
 // step delivers one thing from consensus to the node: an entry, or its role.
@@ -40,6 +41,7 @@ func (n *simNode) step() {
 		n.applied++
 	case !leading && c.leader == n.id && n.applied >= c.barrier:
 		n.must(n.core.Lead(c.term, c.now+n.skew))
+		n.behind = c.site != nil && c.rng.IntN(2) == 0
 		for _, s := range c.switches {
 			n.attached(s)
 		}

@@ -59,10 +59,10 @@ func (a *roll) each(tx *Tx, in *Input, members *Table, what Key) error {
 	return nil
 }
 
-// shards returns what a group knows of the directory, for Core.Enumerate.
-func (s *site) shards(group uint64) func(app string) []Shard {
+// shards returns what a replica of a group knows of the directory, for Core.Enumerate.
+func (s *site) shards(group uint64, node int) func(app string) []Shard {
 	return func(app string) (list []Shard) {
-		for a := range s.views[group-1] {
+		for a := range s.views[group-1][node] {
 			if a.App == app {
 				list = append(list, a.Shard)
 			}

@@ -32,10 +32,11 @@ func siteHome(a Actor) (Assignment, bool) {
 	return Assignment{2, 1}, true
 }
 
-// directory returns the Directory that a group has. It may be behind.
-func (s *site) directory(group uint64) Directory {
+// directory returns the Directory that a replica of a group has. It may be behind, also behind that of an earlier
+// leader.
+func (s *site) directory(group uint64, node int) Directory {
 	return func(a Actor) (Assignment, bool) {
-		if at, known := s.views[group-1][mover(a)]; known {
+		if at, known := s.views[group-1][node][mover(a)]; known {
 			return at, true
 		}
 		return siteHome(a)
@@ -49,13 +50,19 @@ func (s *site) direct() {
 	if _, leading := n.core.Leading(); !leading {
 		return
 	}
+	if n.core.Moving() && s.rng.IntN(30) == 0 {
+		c.elect() // the next leader goes on with the move
+		return
+	}
 	switch s.rng.IntN(7) {
 	case 0, 1:
 		s.publish(n.core)
 	case 4:
 		s.drawSuspension(c, n.core)
 	case 2, 3:
-		s.learn(c)
+		if n.behind = n.behind && s.rng.IntN(30) > 0; !n.behind {
+			s.learn(n)
+		}
 	default:
 		if n.core.Room() && s.moves && !c.quiet {
 			a := Actor{App: siteApps[s.rng.IntN(len(siteApps))]}
@@ -88,16 +95,14 @@ func (s *site) publish(core *Core) {
 	}
 }
 
-// learn makes a group know the directory.
-func (s *site) learn(c *cluster) {
-	view := s.views[c.group-1]
+// learn makes a replica know the directory.
+func (s *site) learn(n *simNode) {
+	view := s.views[n.c.group-1][n.id]
 	for a, at := range s.rows {
 		if view[a] != at {
 			view[a] = at
-			for _, n := range c.nodes {
-				if _, leading := n.core.Leading(); leading {
-					n.core.Relocated(a)
-				}
+			if _, leading := n.core.Leading(); leading {
+				n.core.Relocated(a)
 			}
 		}
 	}

@@ -64,9 +64,9 @@ type site struct {
 
 	// What is committed.
 	sent, received map[Link][][]byte
-	lives          map[Actor]Assignment   // of actors that have moved, or were assigned; group 0: on the way
-	rows           map[Actor]Assignment   // of the directory
-	views          []map[Actor]Assignment // what each group knows of it
+	lives          map[Actor]Assignment                // of actors that have moved, or were assigned; group 0: on the way
+	rows           map[Actor]Assignment                // of the directory
+	views          [siteGroups][3]map[Actor]Assignment // what each replica of each group knows of it
 	moves          bool
 	suspended      map[Actor]string         // why
 	values         [siteGroups + 1]contents // by group
@@ -107,13 +107,15 @@ func newSite(t testing.TB, seed uint64) *site {
 		bodies: map[command]string{}, lives: map[Actor]Assignment{}, rows: map[Actor]Assignment{}, moves: seed%3 > 0,
 		departed: map[Actor]contents{}, arriving: map[copying]contents{}, suspended: map[Actor]string{}}
 	for g := range siteGroups + 1 {
-		s.views = append(s.views, map[Actor]Assignment{})
 		s.values[g] = contents{}
 	}
 	if seed%4 == 0 {
 		s.outbox = 2 + s.rng.IntN(8)
 	}
 	for g := range uint64(siteGroups) {
+		for i := range s.views[g] {
+			s.views[g][i] = map[Actor]Assignment{}
+		}
 		c := &cluster{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, g)), now: 1_000_000,
 			bestEffort: map[string]bool{},
 			group:      g + 1, site: s, uniques: g << 40}
@@ -222,7 +224,9 @@ func (s *site) drain() {
 		for _, c := range s.groups {
 			c.settle()
 			s.publish(c.nodes[c.leader].core)
-			s.learn(c)
+			for _, n := range c.nodes {
+				s.learn(n)
+			}
 			if round%50 == 49 {
 				for g := range uint64(siteGroups) {
 					c.nodes[c.leader].core.Resend(g + 1)
