@@ -23,6 +23,8 @@ type crossing struct {
 	epoch  uint64 // of the switch, as the sender knows it
 	count  int    // of commands; 0 if it is an input
 	pieces []span // of buf
+	// It is the present input, which goes to each actor once, and no message of the handler.
+	forwarded bool
 }
 
 type span struct{ start, end int }
@@ -45,19 +47,21 @@ func (tx *Tx) forward(to Actor) {
 	c := tx.c
 	k := Link{c.input.from, to}
 	for i := range c.crossings.list {
-		if x := &c.crossings.list[i]; x.count == 0 && x.out.Link == k {
+		if x := &c.crossings.list[i]; x.forwarded && x.out.Link == k {
 			return
 		}
 	}
 	in := c.input
 	in.exact = true
-	c.forward(k, &in)
+	if x := c.forward(k, &in); x != nil {
+		x.forwarded = true
+	}
 }
 
-// forward sends an input to an actor of another group.
-func (c *Core) forward(k Link, in *Input) {
+// forward sends an input to an actor of another group. It returns nil if that is not possible.
+func (c *Core) forward(k Link, in *Input) *crossing {
 	if c.degrading || c.peerTo(k.To) == nil {
-		return // to nobody, or to a switch that nobody knows
+		return nil // to nobody, or to a switch that nobody knows
 	}
 	c.countForwarded(k)
 	x := &c.crossings
@@ -65,6 +69,7 @@ func (c *Core) forward(k Link, in *Input) {
 	x.buf = appendInputItem(x.buf, in)
 	f := x.add(c.outgoing(k))
 	f.pieces = append(f.pieces, span{start, len(x.buf)})
+	return f
 }
 
 // sendAcross is Send to a switch of another group.

@@ -478,3 +478,30 @@ func TestReplayedApplicationIsOneActor(t *testing.T) {
 		t.Errorf("the leader has told it %q, the follower %q", apps[0].told, apps[1].told)
 	}
 }
+
+// An actor gets an input although a handler has sent it a message in the same call.
+func TestInputAfterMessageToSameActor(t *testing.T) {
+	s := newSwitchPairs(t)
+	for _, app := range s.app[1:] {
+		app.do = func(tx *Tx, in *Input) error {
+			if in.Kind == SwitchUp && tx.Enter(AtSwitch(1)) {
+				return tx.SetTimer("t", 1, nil)
+			}
+			if in.Kind == Timer && tx.Enter(AtSwitch(1)) {
+				if err := tx.EmitTo(Actor{"a", AtSwitch(2)}, "m", nil); err != nil {
+					return err
+				}
+				tx.Leave()
+				tx.Enter(AtSwitch(2)) // of another handler
+			}
+			return nil
+		}
+	}
+	s.groups[2].up(2)
+	s.groups[1].up(1)
+	s.run()
+	s.app[2].told = nil
+	s.groups[1].leader.Tick(5000)
+	s.run()
+	wantTold(t, s.app[2], "emitted m", "timer t of switch "+sw1)
+}
