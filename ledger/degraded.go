@@ -68,6 +68,7 @@ func (c *Core) Degrade(now int64, id openflow.DatapathID, epoch, seq uint64, msg
 	}
 	c.batch.forgetTables(0)
 	clear(c.batch.undo)
+	c.batch.old.reset()
 	clear(c.emitted)
 	c.free, c.batch = append(c.free[:0], c.batch), batch{}
 	c.emitted, c.input, c.degrading = c.emitted[:0], Input{}, false

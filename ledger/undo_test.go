@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow/of13"
 )
 
 // What failed transactions have written is forgotten at once: a client whose requests are refused again and again must
@@ -37,5 +39,30 @@ func TestOldValuesOfFailures(t *testing.T) {
 	}
 	if many.reset(); len(many.blocks) > maxOldBlocks || many.blocks[0][0].value != nil {
 		t.Errorf("%d blocks are kept, and %q", len(many.blocks), many.blocks[0][0].value)
+	}
+}
+
+// degrader is a script whose handler of packets runs without a majority.
+type degrader struct{ *script }
+
+func (degrader) Degraded(typ uint8) bool { return typ == of13.TypePacketIn }
+
+// What a handler writes without a majority is forgotten at once, too: a minority may last for days.
+func TestOldValuesWithoutMajority(t *testing.T) {
+	a := degrader{&script{name: "a", do: func(tx *Tx, in *Input) error {
+		tx.Put(tx.Table("t"), Key{A: 1}, Key{}, binary.AppendUvarint(nil, in.Seq))
+		return nil
+	}}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	p.commit()
+	p.must(p.leader.Follow())
+	for seq := uint64(2); seq < 10; seq++ {
+		if !p.leader.Degrade(2000, 1, 1, seq, packetIn("p")) {
+			t.Fatal("the handler did not run")
+		}
+	}
+	if n := p.leader.free[0].old.n; n > 0 {
+		t.Errorf("%d old values are kept", n)
 	}
 }
