@@ -60,8 +60,9 @@ func (c *Core) Cut() ([]byte, bool) {
 		return nil, false
 	}
 	c.open()
-	b := &c.batch
-	for _, sw := range c.acked {
+	b, n := &c.batch, 0
+	for ; n < len(c.acked) && len(b.buf) < c.limits.EntryBytes; n++ { // the others are in the next entry
+		sw := c.acked[n]
 		done := sw.master.doneSeen
 		sw.master.acking = false
 		if done == 0 {
@@ -72,7 +73,7 @@ func (c *Core) Cut() ([]byte, bool) {
 		b.buf = binary.AppendUvarint(b.buf, done)
 		b.dones = append(b.dones, completion{sw.incarnation, done})
 	}
-	c.acked = c.acked[:0]
+	c.acked = slices.Delete(c.acked, 0, n)
 	c.cutTaken()
 	b.seal()
 	if b.relay = c.relays(b); b.relay {

@@ -171,15 +171,16 @@ func (c *Core) resendLost(p *peer) {
 	}
 }
 
-// cutTaken logs which items were received.
+// cutTaken logs which items were received, as far as the entry has room.
 func (c *Core) cutTaken() {
-	b := &c.batch
-	for _, o := range c.taken {
+	b, n := &c.batch, 0
+	for ; n < len(c.taken) && len(b.buf) < c.limits.EntryBytes; n++ { // the others are in the next entry
+		o := c.taken[n]
 		o.sending.acking, o.sending.logged = false, o.sending.taken
 		b.buf = binary.AppendUvarint(appendLink(b.buf, OpTaken, o.Link), o.sending.taken)
 		b.taken = append(b.taken, taken{o, o.sending.taken})
 	}
-	c.taken = c.taken[:0]
+	c.taken = slices.Delete(c.taken, 0, n)
 }
 
 // followLinks ends the leader's part.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-sdn/holdfast/openflow"
 )
 
 func TestReleaseOnlyAfterCommit(t *testing.T) {
@@ -236,6 +238,63 @@ func TestTransactionTooLargeFails(t *testing.T) {
 	p.commit()
 	if f := p.leader.Failures(); len(f) != 0 {
 		t.Errorf("failures %v", f)
+	}
+}
+
+// What is complete is bounded in an entry like what is executed: all switches together may have more.
+func TestCompletionsFillEntries(t *testing.T) {
+	limits := Limits{BatchBytes: 500, EntryBytes: 1000}
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error { tx.Send(in.Switch, simCommand("c")); return nil }}
+	p := newPair(t, limits, a)
+	for id := openflow.DatapathID(1); id <= 100; id++ {
+		p.up(id)
+		p.commit()
+	}
+	for id := openflow.DatapathID(1); id <= 100; id++ {
+		p.must(p.leader.Done(id, 1, 1))
+	}
+	before := len(p.entries)
+	p.commit()
+	for _, entry := range p.entries[before:] {
+		if len(entry) > limits.EntryBytes+100 {
+			t.Errorf("an entry of %d bytes", len(entry))
+		}
+	}
+	for _, sw := range p.follower.Switches() {
+		if sw.Done != 1 {
+			t.Errorf("%+v", sw)
+		}
+	}
+}
+
+// So is what other groups have taken, of all streams.
+func TestAcknowledgementsFillEntries(t *testing.T) {
+	const many = 100
+	limits := Limits{BatchBytes: 500, EntryBytes: 1000}
+	one := &script{name: "one", do: func(tx *Tx, in *Input) error {
+		tx.Enter(Shard{})
+		tx.Send(in.Switch, simCommand("c"))
+		return tx.EmitTo(Actor{"two", Shard{Key: Key{A: in.Seq}}}, "m", nil)
+	}}
+	g := newGroups(t, limits, one, &script{name: "two"})
+	p := g.of[1]
+	p.up(1)
+	for seq := uint64(2); seq <= many; seq++ {
+		if p.event(1, 1, seq, packetIn("p")); !p.leader.Room() {
+			p.commit()
+		}
+	}
+	g.take(2, g.sent(1))
+	g.take(1, g.sent(2))
+	before := len(p.entries)
+	p.commit()
+	for _, entry := range p.entries[before:] {
+		if len(entry) > limits.EntryBytes+100 {
+			t.Errorf("an entry of %d bytes", len(entry))
+		}
+	}
+	if s := p.leader.Streams(); len(s) != 1 || s[0].Items > 0 {
+		t.Errorf("streams %v", s)
 	}
 }
 
