@@ -166,7 +166,7 @@ func (c *Controller) adopt(ctx context.Context, g *group) error {
 		return err
 	}
 	missing := c.assigned.missing(actors)
-	for part := range slices.Chunk(missing, directory.MaxAdopted) {
+	for part := range inParts(missing, directory.MaxAdopted) {
 		c.askDirectory(directory.Adopt{Actors: part}.Append(nil))
 	}
 	if len(missing) == 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -364,8 +365,28 @@ func (c *Core) relocated(payload []byte) {
 	}
 }
 
-// maxAssign bounds the actors of one request to the directory.
-const maxAssign = 4096
+// maxAssign and maxAssignBytes bound the actors of one request to the directory: an entry has the request and the rows
+// that follow from it. Keys may be long.
+const (
+	maxAssign      = 4096
+	maxAssignBytes = 256 << 10
+)
+
+// inParts yields the actors in lists for one request each, of at most so many.
+func inParts(list []ledger.Actor, most int) iter.Seq[[]ledger.Actor] {
+	return func(yield func([]ledger.Actor) bool) {
+		for len(list) > 0 {
+			n := 0
+			for size := 0; n < min(len(list), most) && size < maxAssignBytes; n++ {
+				size += len(list[n].Append(nil))
+			}
+			if !yield(list[:n]) {
+				return
+			}
+			list = list[n:]
+		}
+	}
+}
 
 // tellDirectory asks the directory to assign the actors for which something waits, and tells it which have arrived.
 func (c *Core) tellDirectory() {
@@ -375,7 +396,7 @@ func (c *Core) tellDirectory() {
 		wanted[group] = append(wanted[group], a)
 	}
 	for _, group := range slices.Sorted(maps.Keys(wanted)) {
-		for part := range slices.Chunk(wanted[group], maxAssign) {
+		for part := range inParts(wanted[group], maxAssign) {
 			c.outside.AskDirectory(directory.Assign{Actors: part, Groups: []uint64{group}}.Append(nil))
 		}
 	}

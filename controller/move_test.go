@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +173,25 @@ func TestPauseIsKnownBeforeTheMove(t *testing.T) {
 	moved, err := c.Move(t.Context(), Move{App: "counter", Group: at.Group%3 + 1})
 	if err != nil || moved.PausedMs == 0 || moved.PausedMs > moved.TookMs || moved.TookMs < inMs(moveEvery) {
 		t.Errorf("%+v, %v", moved, err)
+	}
+}
+
+// A request to the directory has a bound of actors and of their bytes, since its transaction is to fit into an entry.
+func TestInParts(t *testing.T) {
+	actors := make([]ledger.Actor, 100)
+	for i := range actors {
+		actors[i] = ledger.Actor{App: "a", Shard: ledger.Shard{Key: ledger.Key{A: uint64(i)}}}
+	}
+	for i := range 20 {
+		actors[i].Key.S = strings.Repeat("k", maxAssignBytes/4)
+	}
+	actors[20].Key.S = strings.Repeat("k", 2*maxAssignBytes)
+	var sizes []int
+	var all []ledger.Actor
+	for part := range inParts(actors, 50) {
+		sizes, all = append(sizes, len(part)), append(all, part...)
+	}
+	if want := []int{4, 4, 4, 4, 4, 1, 50, 29}; !slices.Equal(sizes, want) || !slices.Equal(all, actors) {
+		t.Errorf("parts of %d actors, want %d", sizes, want)
 	}
 }

@@ -54,7 +54,7 @@ func (c *Core) asked(from uint64, payload []byte) {
 // executeRequests executes waiting requests while the ledger has room.
 func (c *Core) executeRequests() {
 	for len(c.requests) > 0 && !c.draining && c.room() {
-		c.ledger.Request(c.requests[0].app, c.requests[0].data) // false: all controllers run the same applications
+		c.ledger.Request(c.requests[0].app, c.requests[0].data) // false: another release has made it
 		c.requests[0] = request{}
 		if c.requests = c.requests[1:]; len(c.requests) == 0 {
 			c.requests = nil

@@ -181,10 +181,11 @@ func (c *Core) Reachable(id openflow.DatapathID, epoch uint64) {
 
 // Request executes a request of a controller to one application. The log keeps no watermark of requests, and one that
 // is repeated is executed again: an application handles only requests for which that makes no difference. The caller
-// has checked Room. It returns false if this ledger does not lead, or does not run the application.
+// has checked Room. It returns false if this ledger does not lead, does not run the application, or if the request is
+// too large for an entry.
 func (c *Core) Request(app string, data []byte) bool {
 	i := c.appOf(app)
-	if !c.leading || i < 0 {
+	if !c.leading || i < 0 || len(data) > c.limits.EntryBytes-c.limits.BatchBytes {
 		return false
 	}
 	b := c.beginTransaction()

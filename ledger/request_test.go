@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -42,5 +43,20 @@ func TestRequest(t *testing.T) {
 		if rows, err := c.Rows("b", 1<<20); err != nil || len(rows) != 1 || rows[0].Cell.S != "one" {
 			t.Errorf("rows %+v (%v)", rows, err)
 		}
+	}
+}
+
+// A request that would make an entry larger than the consensus takes is refused: that would end the controller.
+func TestRequestTooLarge(t *testing.T) {
+	limits := Limits{BatchBytes: 1000, EntryBytes: 3000}
+	p := newPair(t, limits, &script{name: "a"})
+	p.up(1)
+	p.event(1, 1, 2, packetIn(strings.Repeat("x", limits.BatchBytes-200)))
+	request := make([]byte, limits.EntryBytes-limits.BatchBytes)
+	if !p.leader.Room() || !p.leader.Request("a", request) || p.leader.Request("a", append(request, 0)) {
+		t.Error("a request is refused, or one that is too large is not")
+	}
+	if p.commit(); len(p.entries[0]) > limits.EntryBytes {
+		t.Errorf("an entry of %d bytes", len(p.entries[0]))
 	}
 }
