@@ -44,21 +44,27 @@ func (c *Core) Forget(id openflow.DatapathID) error {
 	if to, leaving := c.state.moves.leaving[a]; leaving {
 		return fmt.Errorf("forget %v: it moves to group %d: wait until it lives there", a, to)
 	}
-	parts, timers := c.partsOf(a), c.timersOf(a)
-	if size, most := dropSize(parts, timers), c.limits.EntryBytes-c.limits.BatchBytes; size > most {
-		return fmt.Errorf("forget %v: to remove what applications have there takes %d bytes of the log, and %d are "+
-			"possible at once: have them remove a part first", a, size, most)
+	if size, most := dropSize(c.partsOf(a), c.timersOf(a)), c.limits.EntryBytes-c.limits.BatchBytes; size > most {
+		return tooMuchToForget(a, size, most)
 	}
 	c.open()
 	c.batch.touch(sw) // as before an event that can wait: neither is undone
 	c.batch.logSkipped(sw)
-	before := c.beginPatient()
-	c.forgetSwitch(sw)
-	return c.endPatient(before)
+	before := c.beginUndoable()
+	tooMuch := c.forgetSwitch(sw)
+	if err := c.endPatient(before); tooMuch == nil {
+		return err
+	}
+	return tooMuch
 }
 
-// forgetSwitch is the transaction in which a switch is forgotten.
-func (c *Core) forgetSwitch(sw *switchState) {
+func tooMuchToForget(a Actor, size, most int) error {
+	return fmt.Errorf("forget %v: what applications do then, and to remove what they have there, takes %d bytes of "+
+		"the log, and %d are possible at once: have them remove a part first", a, size, most)
+}
+
+// forgetSwitch is the transaction in which a switch is forgotten. It is to be undone if it is too large.
+func (c *Core) forgetSwitch(sw *switchState) error {
 	a := theSwitch(sw.id)
 	c.switchInput(sw, OpForget)
 	c.batch.undoEpoch(sw)
@@ -66,14 +72,20 @@ func (c *Core) forgetSwitch(sw *switchState) {
 	c.fromSwitch(Forgotten, sw.id).Epoch = sw.epoch
 	c.run()
 	if c.held {
-		return
+		return nil
 	}
-	c.dropAll(a, c.partsOf(a)) // again: handlers may have changed them
+	parts := c.partsOf(a) // again: handlers may have changed them
+	if size := c.batch.size() + dropSize(parts, c.timersOf(a)); size > c.limits.EntryBytes {
+		c.held = true
+		return tooMuchToForget(a, size, c.limits.EntryBytes)
+	}
+	c.dropAll(a, parts)
 	c.batch.undo = append(c.batch.undo, undo{kind: undoFloor, before: c.state.floor})
 	c.batch.undo = append(c.batch.undo, undo{kind: undoMove, move: c.state.forget(sw.id, sw.epoch)})
 	c.endSwitch(sw)
 	c.batch.forgotten, c.batch.floor = append(c.batch.forgotten, sw.id), c.state.floor
 	c.finish()
+	return nil
 }
 
 // forgetFor executes a Call that Forgets.

@@ -146,6 +146,45 @@ func TestForgetTooMuch(t *testing.T) {
 	}
 }
 
+// What handlers do when a switch is forgotten counts, too. It is undone with the rest.
+func TestForgetTooMuchWithHandlers(t *testing.T) {
+	s := &script{name: "a"}
+	rows := uint64(10)
+	s.do = func(tx *Tx, in *Input) error {
+		for i := range rows {
+			switch in.Kind {
+			case SwitchUp:
+				tx.Put(tx.Table("at"), Key{A: uint64(in.Switch), B: i}, Key{}, nil)
+			case Forgotten:
+				tx.Put(tx.Table("elsewhere"), Key{A: 2, B: i}, Key{}, make([]byte, 100))
+			}
+		}
+		return nil
+	}
+	limits := Limits{EntryBytes: 2000, BatchBytes: 1000}
+	p := newPair(t, limits, atSwitches{s})
+	p.up(1)
+	p.up(2)
+	p.leader.Unreachable(1)
+	p.commit()
+	rows = 17
+	err := p.leader.Forget(1)
+	if p.commit(); err == nil || len(p.leader.Switches()) != 2 {
+		t.Errorf("it is forgotten (%v)", err)
+	}
+	if list, err := p.leader.Rows("a", 1<<20); err != nil || len(list) != 20 {
+		t.Errorf("%d rows (%v)", len(list), err)
+	}
+	rows = 5
+	p.must(p.leader.Forget(1))
+	p.commit()
+	for _, entry := range p.entries {
+		if len(entry) > limits.EntryBytes {
+			t.Errorf("an entry of %d bytes", len(entry))
+		}
+	}
+}
+
 // With several groups, actors elsewhere hear of the end on the stream of the switch, and what they send to it is void.
 // The numbers of the stream go on if it comes back.
 func TestForgetAcrossGroups(t *testing.T) {

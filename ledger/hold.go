@@ -63,6 +63,11 @@ func (c *Core) beginPatient() (p patience) {
 	if !c.sharded() {
 		return p
 	}
+	return c.beginUndoable()
+}
+
+// beginUndoable begins a transaction that is undone if held is set in it.
+func (c *Core) beginUndoable() (p patience) {
 	c.open()
 	c.patient = true
 	c.savepoint(&p.savepoint)
