@@ -483,7 +483,9 @@ func (c *Core) Tick(now time.Time) error {
 		return nil
 	}
 	c.tellRefusals(now)
-	if c.ledger.Waiting() == 0 { // otherwise Turn decides
+	// With inputs that wait, Turn decides. While draining, acknowledgements alone wait: one entry after the other would
+	// be on its way, and no snapshot possible.
+	if c.ledger.Waiting() == 0 && (!c.draining || c.ledger.Executed()) {
 		if err := c.cut(now, c.ledger.Cut); err != nil {
 			return err
 		}

@@ -162,6 +162,40 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
+// What switches acknowledge does not put a snapshot off: it is logged afterwards. Else the leader would execute nothing
+// for as long as acknowledgements come.
+func TestDrainsDespiteAcknowledgements(t *testing.T) {
+	s := newStand(t, CoreConfig{SnapshotEvery: 3})
+	s.lead(3)
+	one := s.up(1, 5)
+	one.events(5, 2, packetIn)
+	s.turn()
+	s.commit()
+	for seq := uint64(3); seq < 5; seq++ { // both are in flight
+		one.events(5, seq, packetIn)
+		s.turn()
+		s.pass(longestHold)
+	}
+	deliver := func() {
+		s.ok(s.deliver(s.proposed[0]))
+		s.proposed = s.proposed[1:]
+		s.turn()
+	}
+	deliver() // a snapshot is due
+	s.core.CommandsDone(one, 5, 1)
+	s.pass(TickInterval)
+	s.core.CommandsDone(one, 5, 2)
+	deliver()
+	if s.encode == nil || len(s.proposed) > 0 {
+		t.Fatal("no snapshot was begun")
+	}
+	s.pass(TickInterval)
+	s.commit()
+	if done := s.core.Ledger().Switches()[0].Done; done != 2 {
+		t.Errorf("%d commands are done, want 2", done)
+	}
+}
+
 // Large entries make a snapshot due before SnapshotEvery. With a large state, the bound grows.
 func TestSnapshotByBytes(t *testing.T) {
 	s := newStand(t, CoreConfig{})

@@ -295,7 +295,8 @@ func (c *cluster) resting() bool {
 		return false
 	}
 	for _, n := range c.nodes {
-		if term, leading := n.core.Leading(); leading && term != c.term || n.applied < c.committed || !n.core.Quiet() {
+		if term, leading := n.core.Leading(); leading && term != c.term || n.applied < c.committed ||
+			!n.core.Quiet() || n.core.Acknowledging() {
 			return false
 		}
 	}

@@ -239,10 +239,12 @@ func (c *Core) Room() bool {
 		len(c.immediate.buf) < c.limits.BatchBytes && !(c.replayed != nil && c.replayed.Full())
 }
 
-// Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible.
-func (c *Core) Quiet() bool {
-	return !c.leading || c.batch.empty() && len(c.inflight) == 0 && len(c.acked)+len(c.taken) == 0
-}
+// Quiet reports whether nothing is executed and uncommitted, so that Snapshot is possible. What switches and other
+// groups have acknowledged does not count: it changes the state when it is committed, and more may come at any time.
+func (c *Core) Quiet() bool { return !c.leading || !c.Executed() && len(c.inflight) == 0 }
+
+// Executed reports whether something is executed that is in no entry yet.
+func (c *Core) Executed() bool { return !c.batch.empty() }
 
 // begin starts the next batch.
 func (c *Core) begin() {

@@ -45,3 +45,6 @@ func (tx *Tx) Tag() uint32 { return tx.tag >> tagShift }
 
 // Moving reports whether an actor is about to depart.
 func (c *Core) Moving() bool { return len(c.state.moves.leaving) > 0 }
+
+// Acknowledging reports whether something that was acknowledged is to be logged.
+func (c *Core) Acknowledging() bool { return len(c.acked)+len(c.taken) > 0 }
