@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -264,7 +265,8 @@ func (tx *Tx) SetTimer(name string, after time.Duration, data []byte) error {
 			maxTimerBytes)
 	}
 	// At least 1 ns: a timer does not fire in the batch that sets it, or Tick would not end.
-	c.resetTimer(key, timer{c.batch.time + int64(max(after, 1)), bytes.Clone(data)})
+	due := c.batch.time + min(int64(max(after, 1)), math.MaxInt64-c.batch.time)
+	c.resetTimer(key, timer{due, bytes.Clone(data)})
 	return nil
 }
 

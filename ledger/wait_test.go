@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,25 @@ func TestWait(t *testing.T) {
 		if len(rang) != 3 || len(c.state.waiting)+len(c.state.timers)+c.state.timerBytes != 0 {
 			t.Errorf("%v went off; %v wait", rang, c.state.timers)
 		}
+	}
+}
+
+// A timer may be set for longer than ledger time lasts. It does not fire.
+func TestTimerWithoutEnd(t *testing.T) {
+	a := &script{name: "a", do: func(tx *Tx, in *Input) error {
+		if in.Kind == SwitchUp {
+			return tx.SetTimer("never", math.MaxInt64, nil)
+		}
+		return nil
+	}}
+	p := newPair(t, Limits{}, a)
+	p.up(1)
+	p.commit()
+	p.leader.Tick(p.now + int64(24*time.Hour))
+	p.commit()
+	wantTold(t, a, "switch up of switch "+sw1)
+	if at, ok := p.leader.NextTimer(); !ok || at < math.MaxInt64-p.now {
+		t.Errorf("the next timer is due at %d", at)
 	}
 }
 
