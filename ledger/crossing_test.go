@@ -505,3 +505,43 @@ func TestInputAfterMessageToSameActor(t *testing.T) {
 	s.run()
 	wantTold(t, s.app[2], "emitted m", "timer t of switch "+sw1)
 }
+
+// Commands for a switch wait while the leader's directory is behind and does not have it, if the group has sent
+// something there before. Else they are discarded, as those for a switch that does not exist.
+func TestSwitchThatDirectoryLacks(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		s := newPairs(t)
+		s.handlers(func(tx *Tx, in *Input) {
+			if in.Kind == Message {
+				tx.Send(2, simCommand(fmt.Sprint(in.Seq)))
+			}
+		})
+		s.app[2].do = nil // group 1 hears nothing from switch 2
+		s.groups[1].up(1)
+		s.groups[2].up(2)
+		s.run()
+		var want []string
+		next := uint64(2)
+		if known {
+			s.groups[1].event(1, 1, next, packetIn("p"))
+			s.run()
+			next, want = 3, []string{"2", "3"}
+		}
+		lacks := true
+		s.groups[1].leader.directory = func(a Actor) (Assignment, bool) {
+			if lacks && a.Switch == 2 {
+				return Assignment{}, false
+			}
+			return s.directory(a)
+		}
+		s.groups[1].leader.RelocatedAll()
+		s.groups[1].event(1, 1, next, packetIn("p"))
+		s.run()
+		lacks = false
+		s.groups[1].leader.RelocatedAll()
+		s.run()
+		if got := s.queued(2); !slices.Equal(got, want) {
+			t.Errorf("sent before: %t: the switch gets %q, want %q", known, got, want)
+		}
+	}
+}

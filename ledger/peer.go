@@ -84,7 +84,8 @@ func (c *Core) peerOf(a Actor) *peer {
 }
 
 // peerTo is peerOf for an actor that is sent something. It is nil if the actor belongs to a switch of which this group
-// has never heard, neither from the switch nor from an application at it.
+// knows nothing: it has heard of it neither from the switch nor from an application at it, and has never sent anything
+// there. What is sent is then dropped. It cannot wait, since the switch may not exist, and nobody would take it.
 func (c *Core) peerTo(a Actor) *peer {
 	if p := c.peerOf(a); p != nil {
 		return p
@@ -94,6 +95,11 @@ func (c *Core) peerTo(a Actor) *peer {
 	}
 	for k := range c.state.links.in {
 		if k.From.Switch == a.Switch {
+			return c.peer(nowhere)
+		}
+	}
+	for k, o := range c.state.links.out {
+		if k.To.Switch == a.Switch && o.used() { // an earlier leader knew it
 			return c.peer(nowhere)
 		}
 	}
