@@ -123,6 +123,25 @@ func TestForgetCalls(t *testing.T) {
 	}
 }
 
+// A switch that comes back after it was forgotten is unknown again if that is undone. So its old events are refused.
+func TestReturnUndone(t *testing.T) {
+	p := newPair(t, Limits{}, &script{name: "a"})
+	p.event(1, 5, 1, switchUp())
+	p.leader.Unreachable(1)
+	p.commit()
+	p.must(p.leader.Forget(1))
+	p.commit()
+	p.event(1, 9, 1, switchUp())
+	p.must(p.leader.Follow())
+	if p.leader.state.switches[1] != nil {
+		t.Error("a switch without an epoch is left")
+	}
+	p.must(p.leader.Lead(2, p.now))
+	if err := p.leader.Event(1, 5, 1, switchUp()); !errors.Is(err, ErrStaleEpoch) {
+		t.Errorf("an event from before it was forgotten: %v", err)
+	}
+}
+
 // What takes more of the log than an entry has is refused, and changes nothing.
 func TestForgetTooMuch(t *testing.T) {
 	s := &script{name: "a"}

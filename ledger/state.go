@@ -306,7 +306,7 @@ func (s *state) appendRest(b []byte) []byte {
 func (s *state) appendSwitches(b []byte) []byte {
 	for _, id := range slices.Sorted(maps.Keys(s.switches)) {
 		if s.switches[id].epoch == 0 {
-			continue // unknown: its first epoch was undone
+			continue // unknown
 		}
 		b = append(b, byte(OpSwitch))
 		b = binary.BigEndian.AppendUint64(b, uint64(id))

@@ -131,6 +131,9 @@ func (s *state) revert(list []undo) error {
 			sw, e := u.sw, u.epoch
 			sw.incarnation, sw.past = e.was, e.past
 			sw.events, sw.totalEvents = e.events, e.totalEvents
+			if sw.epoch == 0 { // it was the first one
+				s.setSwitch(sw.id, nil)
+			}
 		case undoReachable:
 			u.sw.reachable = u.existed
 		case undoCommand:
