@@ -47,6 +47,8 @@ var mutants = []mutation.Bug{
 		Before: "		c.compare = false\n", After: ""},
 	{Name: "all switches together have no bound", File: "ledger/run.go",
 		Before: "	c.relieveCrowd()\n", After: ""},
+	{Name: "what handlers do when a switch is forgotten has no bound", File: "ledger/forget.go",
+		Before: "size > c.limits.EntryBytes {", After: "size < 0 {"},
 	{Name: "those that hold least lose their epochs", File: "ledger/crowd.go",
 		Before: "cmp.Compare(b.weight(), a.weight())", After: "cmp.Compare(a.weight(), b.weight())"},
 	{Name: "those that are gone keep what they hold", File: "ledger/crowd.go",
