@@ -17,7 +17,6 @@ type hosts struct {
 	g     *group
 	cfg   ryu.Config
 	lives map[uint64]*life
-	leaks int // lives that exceeded their memory: the next ones get more
 }
 
 // life is a host, from when it is to be started.
@@ -59,14 +58,10 @@ func newHosts(g *group, cfg ryu.Config) *hosts {
 	return &hosts{g: g, cfg: cfg, lives: map[uint64]*life{}}
 }
 
-// maxLeaks bounds how often the memory of a host is doubled. If a host needs more again after a replay, that is no
-// leak.
-const maxLeaks = 3
-
 // Start implements replay.Runner. The loop does not wait for the process, which takes files and the name of a user.
 func (h *hosts) Start(id uint64, b replay.Beginning) {
 	cfg, l := h.cfg, new(life)
-	cfg.MemoryBytes <<= h.leaks
+	cfg.MemoryBytes <<= b.Leaks
 	h.lives[id] = l
 	hello := wire.Hello{Seed: b.Seed, Time: b.Time, Number: b.Number, State: bytes.Clone(b.State)}
 	h.g.background.Go(func() {
@@ -159,9 +154,6 @@ func (e ear) Ended(_ *ryu.Host, end *ryu.EndError) {
 	}
 	e.tell(func(c *replay.Core) {
 		delete(e.h.lives, e.id)
-		if end.Reason == ryu.Leaked {
-			e.h.leaks = min(e.h.leaks+1, maxLeaks)
-		}
 		c.Ended(time.Now(), e.id, replay.End{Reason: string(end.Reason), Input: end.Input,
 			Checkpoint: end.Checkpoint, Detail: end.Detail})
 	})

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -29,8 +30,9 @@ type bed struct {
 	now    time.Time
 	events uint64 // number of events of the only switch
 	deadly func(in wire.Input) bool
-	hands  int // calls of HandOver
-	asks   int // calls of Files
+	dies   string // by what reason, if not "crashed"
+	hands  int    // calls of HandOver
+	asks   int    // calls of Files
 }
 
 // node is a controller: its ledger and its side of the replayed application. It is also the Runner.
@@ -170,7 +172,7 @@ func (h *host) execute() {
 			h.n.t.Fatalf("input %d after %d", in.Number, h.state.number)
 		}
 		if h.n.deadly(in) && !h.n.immune {
-			h.die(End{Reason: "crashed", Input: first}) // the results of this frame are lost
+			h.die(End{Reason: cmp.Or(h.n.dies, "crashed"), Input: first}) // the results of this frame are lost
 			return
 		}
 		results = append(results, h.state.do(in, data[:len(data)-len(rest)]))

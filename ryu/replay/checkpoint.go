@@ -78,7 +78,7 @@ func (c *Core) Checkpointed(life, number uint64, state []byte, why string) {
 	h := c.replayed.Hosting()
 	c.lives++
 	*p = proof{number: number, state: state, life: c.lives, given: number, refused: p.refused}
-	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state})
+	c.runner.Start(p.life, Beginning{Seed: h.Seed, Time: h.Began, Number: number, State: state, Leaks: c.leaks})
 }
 
 func (c *Core) noCheckpoint(number uint64, why string) {

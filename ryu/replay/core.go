@@ -32,6 +32,7 @@ type Beginning struct {
 	Time   int64 // ns since 1970
 	Number uint64
 	State  []byte // after input Number; empty if that is 0
+	Leaks  int    // how often its memory is doubled
 }
 
 // End describes how a life has ended by itself.
@@ -104,6 +105,7 @@ type Core struct {
 	lost     bool // the state of a host is gone, and the applications begin
 	death    death
 	unloaded unloaded
+	leaks    int // how often the memory of the next lives is doubled
 	failures int // lives that ended by themselves since one lasted
 	again    time.Time
 	current  time.Time // since when the present life has executed all inputs; zero if it has not
@@ -228,7 +230,7 @@ func (c *Core) noticeChanges(done Committed) {
 		if c.death.skipping {
 			c.requests.leftOut(c.death.input)
 		}
-		c.death.leftOut()
+		c.leaks -= c.death.leftOut()
 		c.rebuild = "an input is skipped on all controllers"
 	case c.given < base:
 		c.rebuild = "the inputs that it lacks were replaced by a snapshot"
@@ -239,7 +241,7 @@ func (c *Core) noticeChanges(done Committed) {
 // start begins a life.
 func (c *Core) start(done Committed) {
 	h := c.replayed.Hosting()
-	b := Beginning{Seed: h.Seed, Time: h.Began}
+	b := Beginning{Seed: h.Seed, Time: h.Began, Leaks: c.leaks}
 	b.Number, b.State = c.replayed.Checkpoint()
 	c.lives++
 	c.life, c.of, c.ready, c.rebuild = c.lives, done, false, ""

@@ -20,9 +20,14 @@ const (
 	beginAfter    = 10 // about half a minute
 )
 
+// maxLeaks bounds how often the memory of hosts is doubled since one has exceeded it. If a host needs more again after
+// a replay, that is no leak.
+const maxLeaks = 3
+
 // death is the last input at which a host ended by itself.
 type death struct {
 	input, times uint64
+	leaks        int  // how many of the doublings of memory are due to it
 	skipping     bool // this leader has skipped it, and that is not committed
 }
 
@@ -37,8 +42,13 @@ func (d *death) survived(executed, last uint64) {
 	}
 }
 
-// leftOut records that an input was skipped. The next one may be as bad.
-func (d *death) leftOut() { d.times, d.skipping = min(d.times, 1), false }
+// leftOut records that an input was skipped. The next one may be as bad. It returns how many doublings of memory were
+// due to the input: hosts do without them again.
+func (d *death) leftOut() (leaks int) {
+	leaks = d.leaks
+	d.times, d.leaks, d.skipping = min(d.times, 1), 0, false
+	return leaks
+}
 
 // frameSize returns how many inputs the next frame may contain.
 func (c *Core) frameSize() int {
@@ -54,6 +64,10 @@ func (c *Core) frameSize() int {
 
 // Ended handles the end of a host by itself.
 func (c *Core) Ended(now time.Time, life uint64, e End) {
+	leaked := e.Reason == "leaked" && c.leaks < maxLeaks
+	if leaked {
+		c.leaks++
+	}
 	if life == c.proof.life && life != 0 {
 		c.proof.life = 0
 		c.disproven(fmt.Sprintf("a host that began with it has ended: %v: %s", e, e.Detail))
@@ -81,7 +95,10 @@ func (c *Core) Ended(now time.Time, life uint64, e End) {
 	case e.Input == d.input && e.Input > 0:
 		d.times++
 	case e.Input > 0:
-		*d = death{input: e.Input, times: 1}
+		*d = death{input: e.Input, times: 1, leaks: d.leaks} // the first death names an earlier one
+	}
+	if leaked && e.Input > 0 {
+		d.leaks++
 	}
 	c.forget()
 	if c.leading && !(d.times >= leaveOutAfter && c.avoidable(d.input)) {

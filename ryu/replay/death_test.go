@@ -69,6 +69,34 @@ func TestPoison(t *testing.T) {
 	}
 }
 
+// Hosts that have exceeded their memory get more, but not because of an input that is skipped.
+func TestMemoryOfSkippedInput(t *testing.T) {
+	b := begun(t, 1)
+	b.deadly, b.dies = holds("poison"), "leaked"
+	n := b.nodes[0]
+	leaks := func() (list []int) {
+		for _, h := range n.begun {
+			list = append(list, h.Leaks)
+		}
+		return list
+	}
+	b.packets(100, "packet")
+	b.packets(1, "poison")
+	b.settle()
+	if got := leaks(); !slices.Equal(got, []int{0, 1, 2, 0}) {
+		t.Errorf("memory was doubled %v times; want it as before once the input is skipped", got)
+	}
+	n.host().die(End{Reason: "leaked", Input: 50})
+	b.settle()
+	b.packets(500, "packet")
+	b.settle()
+	n.host().die(End{Reason: "crashed"})
+	b.settle()
+	if got := leaks()[4:]; !slices.Equal(got, []int{1, 1}) {
+		t.Errorf("memory was doubled %v times after a leak", got)
+	}
+}
+
 // If only one host survives an input, that host skips it as well.
 func TestPoisonAndSurvivor(t *testing.T) {
 	b := begun(t, 3)
