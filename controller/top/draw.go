@@ -85,10 +85,11 @@ func (f Frame) switches(lines int, bounded bool) []string {
 		shown = shown[:max(0, min(len(shown), lines-3))]
 	}
 	list := table(func(w *tabwriter.Writer) {
-		fmt.Fprintln(w, "SWITCH\tGROUP\tSTATE\tMASTER\tSTANDBYS\tGUARANTEE\tEVENTS/S\tCOMMANDS/S\tWAITING")
+		// what changes first: terminals of 80 columns cut off the end
+		fmt.Fprintln(w, "SWITCH\tSTATE\tMASTER\tEVENTS/S\tCOMMANDS/S\tWAITING\tSTANDBYS\tGROUP\tGUARANTEE")
 		for _, s := range shown {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\n", s.Switch, s.Group, s.State, cmp.Or(s.Master, "-"),
-				s.Standbys, cmp.Or(s.Guarantee, "-"), count(s.EventsPerS), count(s.CommandsPerS), s.Waiting)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", s.Switch, s.State, cmp.Or(s.Master, "-"),
+				count(s.EventsPerS), count(s.CommandsPerS), s.Waiting, s.Standbys, s.Group, cmp.Or(s.Guarantee, "-"))
 		}
 	})
 	list = append([]string{""}, list...)
