@@ -84,10 +84,17 @@ func TestMoveWhileAdopting(t *testing.T) {
 	if err := c.assigned.view.Restore(rows); err != nil {
 		t.Fatal(err)
 	}
-	for group := range uint64(4) {
-		if _, err := c.Move(t.Context(), Move{Switch: "1", Group: group}); !errors.Is(err, errBeginning) {
-			t.Errorf("to group %d: %v", group, err)
+	for number := range uint64(4) {
+		if _, err := c.Move(t.Context(), Move{Switch: "1", Group: number}); !errors.Is(err, errBeginning) {
+			t.Errorf("to group %d: %v", number, err)
 		}
+		g := new(group)
+		g.cfg.Consensus.Group = number
+		g.led.leader.Store(number)
+		c.groups.add(g)
+	}
+	if list := c.destinations(c.replica(1)); len(list) > 0 {
+		t.Errorf("a switch behind a proxy moves to one of %v", list)
 	}
 }
 

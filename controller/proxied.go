@@ -64,6 +64,17 @@ func (c *Controller) moveProxied(ctx context.Context, g *group) {
 	if !g.node.Status().Leading {
 		return
 	}
+	groups := c.destinations(g)
+	_ = g.inLoop(ctx, func() { g.core.MoveProxied(time.Now(), groups) }) // refused if the loop has ended
+}
+
+// destinations returns the groups to which switches of a group may move, those that their homes lead first. While
+// group 1 adopts its switches there are none: the row that a switch is about to get may have a higher version than a
+// move would give it.
+func (c *Controller) destinations(g *group) []Led {
+	if c.assigned.layout().Adopts {
+		return nil
+	}
 	var home, away []Led
 	for _, o := range c.groups.all()[1:] {
 		l := Led{o.number(), o.led.leader.Load()}
@@ -75,5 +86,5 @@ func (c *Controller) moveProxied(ctx context.Context, g *group) {
 			away = append(away, l)
 		}
 	}
-	_ = g.inLoop(ctx, func() { g.core.MoveProxied(time.Now(), append(home, away...)) }) // refused if the loop has ended
+	return append(home, away...)
 }

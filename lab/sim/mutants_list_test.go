@@ -239,7 +239,8 @@ var mutants = []mutant{
 
 	// Moves of actors.
 	{"depart before everything is copied", "ledger/depart.go",
-		"		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last:\n", "		case d.begun:\n"},
+		"		case d.copied() && c.outgoing(d.link(c)).sending.taken >= d.last && c.numbered(d.actor):\n",
+		"		case d.begun:\n"},
 	{"do not send what has changed since it was copied", "ledger/depart.go",
 		"	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {\n		w.field(f)\n",
 		"	for _, f := range slices.SortedFunc(maps.Keys(d.dirty), tableField.compare) {\n		_ = f\n"},
@@ -309,7 +310,7 @@ var mutants = []mutant{
 	{"forget a switch that is up", "ledger/forget.go",
 		"	case sw.live && sw.reachable:\n", "	case sw.master.arriving:\n"},
 	{"keep what applications have at a switch that is forgotten", "ledger/forget.go",
-		"	c.dropAll(a, c.partsOf(a)) // again: handlers may have changed them\n", "	_ = a\n"},
+		"	c.dropAll(a, parts)\n", ""},
 	{"claim a switch that was forgotten below an earlier claim", "controller/takeover.go",
 		"		last.number = c.bygone\n", ""},
 	{"do not tell an agent which epochs are forgotten", "controller/takeover.go",
