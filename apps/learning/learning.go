@@ -50,7 +50,8 @@ func (l *learning) packetIn(tx *app.Tx, in app.PacketIn) error {
 	src, dst := in.EthSrc(), in.EthDst()
 	if port, known := l.hosts.Get(tx, in.Switch, src); src[0]&1 == 0 && (!known || port != in.InPort) {
 		l.learn(tx, in.Switch, src, in.InPort, port, known)
-		if known { // the host has moved: flows lead to its old port, and those from there would hide that it is back
+		if known {
+			// The host has moved: flows lead to its old port, and those from there would hide that it is back.
 			l.deleteFlows(tx, in.Switch, of13.PortAny, of13.Match(nil).WithEthDst(src))
 			l.deleteFlows(tx, in.Switch, of13.PortAny, of13.Match(nil).WithInPort(port).WithEthSrc(src))
 		}
