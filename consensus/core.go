@@ -127,8 +127,7 @@ type LostLogError struct {
 func (e *LostLogError) Error() string {
 	return fmt.Sprintf("member %d has lost its log: leader %d knows that it had entry %d, but it ends at %d; "+
 		"do not restore an older copy of its folder, but replace it by a member with a new id and an empty folder "+
-		"(holdfast member replace)", e.ID, e.Leader, e.Known,
-		e.Has)
+		"(holdfast member replace)", e.ID, e.Leader, e.Known, e.Has)
 }
 
 // NewCore starts from what was saved: at least a Bootstrap, or nothing for a member that is to be added to a running

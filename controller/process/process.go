@@ -178,7 +178,6 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 	s := cfg.Cluster
 	own := controller.Config{
 		Name:           me.Name,
-		Names:          map[uint64]string{},
 		Consensus:      host(s, me, cfg.Logger),
 		Southbound:     southbound.Config{Logger: cfg.Logger, Heartbeat: s.AgentHeartbeat},
 		SwitchTimeout:  s.SwitchTimeout,
@@ -191,9 +190,8 @@ func assemble(ctx context.Context, cfg Config, me config.Controller, changes *au
 		own.Optimizer = &controller.OptimizerConfig{Window: p.Window, Config: optimizer.Config{
 			Threshold: float64(p.Threshold), Windows: int(p.Windows), Cooldown: p.Cooldown, Load: float64(p.Load)}}
 	}
-	own.Consensus.Founded = !cfg.Join
+	own.Names, own.Consensus.Founded = own.Consensus.Names, !cfg.Join
 	for _, c := range s.Controllers {
-		own.Names[c.ID] = c.Name
 		own.Peers = append(own.Peers, controller.Peer{Name: c.Name, ID: c.ID, API: c.API, OpenFlow: c.OpenFlow})
 	}
 	var err error

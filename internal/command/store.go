@@ -126,7 +126,7 @@ type listed struct {
 
 func (l listed) String() string {
 	if len(l.Revisions) > 0 {
-		return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(l.Revisions)), ","), "[]")
+		return strings.ReplaceAll(strings.Trim(fmt.Sprint(l.Revisions), "[]"), " ", ",")
 	}
 	return fmt.Sprint(l.Revision)
 }

@@ -153,29 +153,19 @@ func (e *edge) reply(tx *app.Tx, r app.Reply) error {
 	}
 	if xid, waits := e.asked.Get(tx, all, r.Switch); waits {
 		e.asked.Delete(tx, all, r.Switch)
-		if xid == r.XID && r.Flags&of13.FlagMore == 0 { // who is not in it went away while no controller was connected
-			row = e.without(tx, r, row)
-		}
+		missing := topology.Missing(r, xid)
+		row = slices.DeleteFunc(row, func(p port) bool {
+			if missing(p.Port) {
+				e.rates.Delete(tx, all, app.PortOf{Switch: r.Switch, Port: p.Port})
+			}
+			return missing(p.Port)
+		})
 	}
 	for p := range r.PortDescs().All() {
 		row = note(row, p, tx.Now().UnixNano())
 	}
 	e.switches.Put(tx, all, r.Switch, row)
 	return nil
-}
-
-// without returns a row without the ports that a reply with all does not have.
-func (e *edge) without(tx *app.Tx, r app.Reply, row []port) []port {
-	there := map[app.Port]bool{}
-	for p := range r.PortDescs().All() {
-		there[p.Port] = true
-	}
-	return slices.DeleteFunc(row, func(p port) bool {
-		if !there[p.Port] {
-			e.rates.Delete(tx, all, app.PortOf{Switch: r.Switch, Port: p.Port})
-		}
-		return !there[p.Port]
-	})
 }
 
 // note records that a switch has a port, and whether it is up.

@@ -95,7 +95,7 @@ func (v *visit) switchUp(m app.SwitchUp) error {
 // part is gone.
 func (v *visit) ports(m app.Reply) {
 	row, _ := v.switches.Get(v.tx, all, m.Switch)
-	whole := m.XID == row.Asked && m.Flags&of13.FlagMore == 0
+	missing := topology.Missing(m, row.Asked)
 	if row.Asked != 0 {
 		row.Asked = 0
 		v.switches.Put(v.tx, all, m.Switch, row)
@@ -105,7 +105,7 @@ func (v *visit) ports(m app.Reply) {
 		up[p.Port] = p.Up()
 		v.light(m.Switch, p)
 	}
-	gone := func(p app.Port) bool { is, named := up[p]; return !is && (named || whole) }
+	gone := func(p app.Port) bool { is, named := up[p]; return named && !is || missing(p) }
 	for _, p := range row.Ports {
 		if gone(p) {
 			v.lose(app.PortOf{Switch: m.Switch, Port: p}, "port down")

@@ -258,24 +258,29 @@ func (t *topology) reply(tx *app.Tx, r app.Reply) error {
 	return app.Emit(tx, joined{Switch: r.Switch, Ports: t.portNews(tx, r.Switch, row.Ports)})
 }
 
-// removeMissing removes the ports that a reply of one part does not have: they went away while no controller was
-// connected. The caller reads row again.
-func (t *topology) removeMissing(tx *app.Tx, r app.Reply, row switchRow) error {
-	if row.Asked == 0 {
-		return nil
-	}
-	whole := row.Asked == r.XID && r.Flags&of13.FlagMore == 0
-	row.Asked = 0
-	t.switches.Put(tx, r.Switch, row)
-	if !whole {
-		return nil
+// Missing returns which ports a switch does not have any more, according to a reply with ports: those that are not in
+// it, if it has one part and answers the request with this xid. They went away while no controller was connected.
+func Missing(r app.Reply, asked uint32) func(app.Port) bool {
+	if asked != r.XID || r.Flags&of13.FlagMore != 0 {
+		return func(app.Port) bool { return false }
 	}
 	there := map[app.Port]bool{}
 	for p := range r.PortDescs().All() {
 		there[p.Port] = true
 	}
+	return func(p app.Port) bool { return !there[p] }
+}
+
+// removeMissing removes the ports that a switch does not have any more. The caller reads row again.
+func (t *topology) removeMissing(tx *app.Tx, r app.Reply, row switchRow) error {
+	if row.Asked == 0 {
+		return nil
+	}
+	missing := Missing(r, row.Asked)
+	row.Asked = 0
+	t.switches.Put(tx, r.Switch, row)
 	for _, p := range row.Ports {
-		if there[p] {
+		if !missing(p) {
 			continue
 		}
 		gone := of13.PortStatus{Reason: of13.PortDelete, Port: of13.PortDesc{Port: p}}
